@@ -1,0 +1,76 @@
+"""`freshet COMMAND`: finds the command's module, imports that one alone, and runs it.
+
+A command is a module of this package with two functions: `arguments(parser)` declares its options, and `run(options)`
+does the work and returns the exit code. Adding one touches the table below and one file.
+"""
+
+import argparse
+import difflib
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from scheduler_plugin import __version__
+
+
+class UserError(Exception):
+    """Something the person at the keyboard can put right; the message names the culprit and the way out."""
+
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+#: Command -> one line for `freshet --help`. The module has the command's name.
+COMMANDS: Mapping[str, str] = MappingProxyType(
+    {
+        "test": "run the tests; --fast runs the pure ones only",
+    }
+)
+
+
+def usage() -> str:
+    width = max(map(len, COMMANDS))
+    lines = "\n".join(f"  {name:<{width}}  {purpose}" for name, purpose in COMMANDS.items())
+    return (
+        "usage: freshet COMMAND [options]\n\n"
+        "Keeps a warehouse's tables and views as fresh as the slots allow.\n\n"
+        f"commands:\n{lines}\n\n"
+        "`freshet COMMAND --help` tells more; `freshet --version` prints the version."
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0
+    if words[0] == "--version":
+        print(f"freshet {__version__}")
+        return 0
+    name = words[0]
+    if name not in COMMANDS:
+        close = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f" Did you mean `{close[0]}`?" if close else " `freshet --help` lists them."
+        print(f"freshet: there is no command `{name}`.{hint}", file=sys.stderr)
+        return 2
+    command = importlib.import_module(f"scheduler_plugin.cli.{name.replace('-', '_')}")
+    parser = argparse.ArgumentParser(prog=f"freshet {name}", description=command.__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    command.arguments(parser)
+    options = parser.parse_args(words[1:])
+    try:
+        return int(command.run(options) or 0)
+    except UserError as error:
+        print(f"freshet {name}: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print(f"freshet {name}: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # The reader (`| head`) has gone; say nothing more on a closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
