@@ -1,0 +1,433 @@
+"""A decision's life: recorded, dispatched, claimed by one job, done or failed.
+
+    decided ──► dispatched ──► claimed ──► done
+       ▲            │             │  └───► failed   (the job said so)
+       └────────────┴─────────────┘                 (a new attempt: unclaimed too long, or its job died)
+
+The loop records a decision, the batch it loads and the event that tells the brain in one transaction. A job's claim is
+the truth about who runs it; whoever comes second leaves quietly.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select, text, update
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from scheduler_plugin.store.database import Database, log_events
+from scheduler_plugin.store.lease import require_epoch
+from scheduler_plugin.store.models import (
+    OPEN_STATES,
+    Batch,
+    Cost,
+    Decision,
+    DecisionState,
+    EventKind,
+    Job,
+    Object,
+    QualityResult,
+    QuarantinedRow,
+    Update,
+    UpdateState,
+    Version,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewDecision:
+    """What the loop wants run now."""
+
+    object: str
+    policy: str
+    slot: int
+    impact: float
+    why: str
+    figures: Mapping[str, Any]
+    #: Parents whose present snapshots the refresh must read; empty for a load.
+    parents: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A decision that is to be sent to Airflow."""
+
+    id: int
+    object: str
+    kind: str
+    attempt: int
+    why: str
+
+    @property
+    def dag_id(self) -> str:
+        return f"load__{self.object}" if self.kind == "table" else f"refresh__{self.object}"
+
+    @property
+    def run_id(self) -> str:
+        return run_id(self.id, self.attempt)
+
+
+def run_id(decision: int, attempt: int) -> str:
+    """The Airflow run of a decision: sending it twice makes one run; a new attempt is a new run."""
+    return f"decision-{decision}" if attempt == 1 else f"decision-{decision}-try-{attempt}"
+
+
+def record(
+    database: Database, epoch: int, decisions: Sequence[NewDecision], *, max_batch_bytes: int | None = None
+) -> list[int]:
+    """Writes decisions down, forms their batches, and logs that their jobs have started. Returns their ids."""
+    if not decisions:
+        return []
+    ids = []
+    with database.logging_transaction() as (connection, now):
+        require_epoch(connection, epoch)
+        for decision in decisions:
+            is_table = (
+                connection.execute(select(Object.kind).where(Object.name == decision.object)).scalar_one() == "table"
+            )
+            batch = _open_batch(connection, decision.object, max_batch_bytes) if is_table else None
+            statement = (
+                insert(Decision)
+                .values(
+                    object=decision.object,
+                    policy=decision.policy,
+                    slot=decision.slot,
+                    impact=decision.impact,
+                    why=decision.why,
+                    figures=dict(decision.figures),
+                    reads={} if is_table else current_snapshots(connection, decision.parents),
+                    batch_id=batch,
+                    epoch=epoch,
+                    decided_at=now,
+                )
+                .returning(Decision.id)
+            )
+            identity = connection.execute(statement).scalar_one()
+            body: dict[str, Any] = {"decision": identity, "slot": decision.slot}
+            if batch is not None:
+                body["updates"] = list(
+                    connection.execute(select(Update.id).where(Update.batch_id == batch).order_by(Update.id)).scalars()
+                )
+            log_events(connection, now, [(EventKind.JOB_STARTED, decision.object, body)])
+            ids.append(identity)
+    return ids
+
+
+def _open_batch(connection: Connection, table: str, max_bytes: int | None) -> int:
+    """The table's unsettled batch, or a new one of all that is pending, oldest first, up to `max_bytes`."""
+    unsettled = connection.execute(
+        select(Batch.id).where(Batch.table_name == table, Batch.settled_at.is_(None))
+    ).scalar_one_or_none()
+    if unsettled is not None:
+        return unsettled
+    pending = connection.execute(
+        select(Update.id, Update.size_bytes)
+        .where(Update.table_name == table, Update.state == UpdateState.PENDING)
+        .order_by(Update.id)
+    ).all()
+    chosen: list[int] = []
+    size = 0
+    for identity, size_bytes in pending:
+        if chosen and max_bytes is not None and size + size_bytes > max_bytes:
+            break
+        chosen.append(identity)
+        size += size_bytes
+    batch = connection.execute(
+        insert(Batch).values(table_name=table, updates=len(chosen), bytes_in=size).returning(Batch.id)
+    ).scalar_one()
+    connection.execute(update(Update).where(Update.id.in_(chosen)).values(state=UpdateState.LOADING, batch_id=batch))
+    return batch
+
+
+def current_snapshots(connection: Connection, objects: Sequence[str]) -> dict[str, int | None]:
+    """Each object's newest committed snapshot; None before its first."""
+    rows = connection.execute(
+        select(Version.object, Version.snapshot_id)
+        .where(Version.object.in_(objects))
+        .distinct(Version.object)
+        .order_by(Version.object, Version.committed_at.desc())
+    ).all()
+    newest = {row.object: row.snapshot_id for row in rows}
+    return {name: newest.get(name) for name in objects}
+
+
+# Sending ---------------------------------------------------------------------------------------------------------
+
+
+def unsent(database: Database, *, unclaimed_after: timedelta, dead_after: timedelta) -> list[Outgoing]:
+    """Decisions to send now: new ones, ones nobody claimed in time, and ones whose job gave no sign of life.
+
+    The last two get a new attempt, and so a new run: Airflow may still know the old run id as failed or removed.
+    """
+    now = func.clock_timestamp()
+    lost = ((Decision.state == DecisionState.DISPATCHED) & (Decision.dispatched_at < now - unclaimed_after)) | (
+        (Decision.state == DecisionState.CLAIMED) & (Decision.heartbeat_at < now - dead_after)
+    )
+    with database.transaction() as connection:
+        connection.execute(
+            update(Decision)
+            .where(lost)
+            .values(state=DecisionState.DECIDED, attempt=Decision.attempt + 1, claimed_at=None, heartbeat_at=None)
+        )
+        rows = connection.execute(
+            select(Decision.id, Decision.object, Object.kind, Decision.attempt, Decision.why)
+            .join(Object, Object.name == Decision.object)
+            .where(Decision.state == DecisionState.DECIDED)
+            .order_by(Decision.id)
+        ).all()
+    return [Outgoing(id=i, object=o, kind=k, attempt=a, why=w) for i, o, k, a, w in rows]
+
+
+def mark_dispatched(database: Database, sent: Outgoing) -> None:
+    with database.transaction() as connection:
+        connection.execute(
+            update(Decision)
+            .where(Decision.id == sent.id, Decision.attempt == sent.attempt, Decision.state == DecisionState.DECIDED)
+            .values(state=DecisionState.DISPATCHED, dispatched_at=func.clock_timestamp())
+        )
+
+
+# Running ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceUpdate:
+    """One update of a claimed batch."""
+
+    id: int
+    path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What a job has to do, and the right to do it."""
+
+    decision: int
+    attempt: int
+    object: str
+    kind: str
+    why: str
+    spec: Mapping[str, Any]
+    #: The mark its snapshot carries; the same for every attempt at the same work.
+    marker: str
+    reads: Mapping[str, int | None]
+    updates: Sequence[SourceUpdate]
+
+
+def claim(database: Database, decision: int, attempt: int, worker: str) -> Claim | None:
+    """Takes a decision for this job; None when it is done, given to a later attempt, or taken by another job."""
+    with database.transaction() as connection:
+        row = connection.execute(
+            update(Decision)
+            .where(
+                Decision.id == decision,
+                Decision.attempt == attempt,
+                Decision.state.in_((DecisionState.DECIDED, DecisionState.DISPATCHED)),
+            )
+            .values(state=DecisionState.CLAIMED, claimed_at=func.clock_timestamp(), heartbeat_at=func.clock_timestamp())
+            .returning(Decision.object, Decision.why, Decision.reads, Decision.batch_id)
+        ).one_or_none()
+        if row is None:
+            return None
+        connection.execute(
+            insert(Job).values(decision_id=decision, attempt=attempt, worker=worker, started_at=func.clock_timestamp())
+        )
+        kind, spec = connection.execute(select(Object.kind, Object.spec).where(Object.name == row.object)).one()
+        updates = connection.execute(
+            select(Update.id, Update.path, Update.size_bytes)
+            .where(Update.batch_id == row.batch_id, Update.state == UpdateState.LOADING)
+            .order_by(Update.id)
+        ).all()
+    return Claim(
+        decision=decision,
+        attempt=attempt,
+        object=row.object,
+        kind=kind,
+        why=row.why,
+        spec=spec,
+        marker=f"batch-{row.batch_id}" if row.batch_id is not None else f"refresh-{decision}",
+        reads=row.reads,
+        updates=[SourceUpdate(id=i, path=p, size_bytes=b) for i, p, b in updates],
+    )
+
+
+def beat(database: Database, claim: Claim) -> bool:
+    """A sign of life. False when the claim has been given to another attempt: stop working."""
+    with database.transaction() as connection:
+        beaten = connection.execute(
+            update(Decision)
+            .where(
+                Decision.id == claim.decision,
+                Decision.attempt == claim.attempt,
+                Decision.state == DecisionState.CLAIMED,
+            )
+            .values(heartbeat_at=func.clock_timestamp())
+        )
+        return beaten.rowcount == 1
+
+
+# Ending ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a job did, for the ledger."""
+
+    snapshot_id: int | None
+    rows: int
+    bytes_in: int
+    bytes_out: int
+    stages: Mapping[str, float]
+    rows_by_update: Mapping[int, int] = field(default_factory=dict)
+    covered: Mapping[int, tuple[datetime, datetime]] = field(default_factory=dict)
+    #: (update, reason)
+    quarantined_files: Sequence[tuple[int, str]] = ()
+    #: (update, row number, reason, raw)
+    quarantined_rows: Sequence[tuple[int, int | None, str, str | None]] = ()
+    #: expectation, on_fail, passed, detail
+    quality: Sequence[tuple[str, str, bool, Mapping[str, Any]]] = ()
+
+
+def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
+    """Settles a decision: version, cost, updates, quarantine, quality and the event, in one transaction.
+
+    An earlier attempt that comes back with the work done settles it just as well; only the first one writes.
+    """
+    with database.logging_transaction() as (connection, now):
+        decision = connection.execute(
+            select(Decision).where(Decision.id == claim.decision).with_for_update()
+        ).one_or_none()
+        if decision is None or decision.state not in OPEN_STATES:
+            return False
+        connection.execute(
+            update(Decision)
+            .where(Decision.id == claim.decision)
+            .values(state=DecisionState.DONE, finished_at=now, error=None)
+        )
+        _end_job(connection, claim, now, stages=dict(outcome.stages))
+        if outcome.snapshot_id is not None:
+            connection.execute(
+                upsert(Version)
+                .values(
+                    object=claim.object,
+                    snapshot_id=outcome.snapshot_id,
+                    decision_id=claim.decision,
+                    committed_at=now,
+                    rows=outcome.rows,
+                    reads=dict(claim.reads),
+                )
+                .on_conflict_do_nothing()
+            )
+        connection.execute(
+            insert(Cost).values(
+                decision_id=claim.decision,
+                object=claim.object,
+                at=now,
+                slot_seconds=(now - decision.decided_at).total_seconds(),
+                units=max(len(claim.updates), 1),
+                bytes_in=outcome.bytes_in,
+                bytes_out=outcome.bytes_out,
+            )
+        )
+        if decision.batch_id is not None:
+            _settle_batch(connection, decision.batch_id, claim, outcome, now)
+        body = {"decision": claim.decision, "slot_seconds": (now - decision.decided_at).total_seconds()}
+        log_events(connection, now, [(EventKind.JOB_FINISHED, claim.object, body)])
+    return True
+
+
+def _settle_batch(connection: Connection, batch: int, claim: Claim, outcome: Outcome, now: datetime) -> None:
+    refused = dict(outcome.quarantined_files)
+    connection.execute(
+        update(Batch)
+        .where(Batch.id == batch)
+        .values(
+            rows_loaded=outcome.rows,
+            rows_quarantined=len(outcome.quarantined_rows),
+            snapshot_id=outcome.snapshot_id,
+            settled_at=now,
+        )
+    )
+    connection.execute(
+        text(
+            "UPDATE freshet.update SET state = new.state, reason = new.reason, rows = new.rows, settled_at = :now, "
+            "covers_from = coalesce(new.covers_from, covers_from), covers_to = coalesce(new.covers_to, covers_to) "
+            "FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS new(id bigint, state text, reason text, rows bigint, "
+            "covers_from timestamptz, covers_to timestamptz) WHERE freshet.update.id = new.id"
+        ),
+        {"now": now, "rows": json.dumps([_settled(source.id, refused, outcome) for source in claim.updates])},
+    )
+    if outcome.quarantined_rows:
+        connection.execute(
+            insert(QuarantinedRow),
+            [
+                {
+                    "table_name": claim.object,
+                    "update_id": update_id,
+                    "row_number": row_number,
+                    "reason": reason,
+                    "raw": raw,
+                    "at": now,
+                }
+                for update_id, row_number, reason, raw in outcome.quarantined_rows
+            ],
+        )
+    if outcome.quality:
+        connection.execute(
+            insert(QualityResult),
+            [
+                {
+                    "batch_id": batch,
+                    "table_name": claim.object,
+                    "at": now,
+                    "expectation": expectation,
+                    "on_fail": on_fail,
+                    "passed": passed,
+                    "detail": dict(detail),
+                }
+                for expectation, on_fail, passed, detail in outcome.quality
+            ],
+        )
+
+
+def fail(database: Database, claim: Claim, error: str, stages: Mapping[str, float] | None = None) -> bool:
+    """Gives a decision up: the job said it could not. A batch keeps its updates for the next decision."""
+    with database.logging_transaction() as (connection, now):
+        failed = connection.execute(
+            update(Decision)
+            .where(
+                Decision.id == claim.decision,
+                Decision.attempt == claim.attempt,
+                Decision.state == DecisionState.CLAIMED,
+            )
+            .values(state=DecisionState.FAILED, finished_at=now, error=error)
+        )
+        _end_job(connection, claim, now, stages=dict(stages or {}), error=error)
+        if failed.rowcount:
+            log_events(connection, now, [(EventKind.JOB_FAILED, claim.object, {"decision": claim.decision})])
+        return failed.rowcount == 1
+
+
+def _end_job(
+    connection: Connection, claim: Claim, now: datetime, *, stages: dict[str, float], error: str | None = None
+) -> None:
+    connection.execute(
+        update(Job)
+        .where(Job.decision_id == claim.decision, Job.attempt == claim.attempt)
+        .values(finished_at=now, stages=stages, error=error)
+    )
+
+
+def _settled(update_id: int, refused: Mapping[int, str], outcome: Outcome) -> dict[str, Any]:
+    covers_from, covers_to = outcome.covered.get(update_id, (None, None))
+    return {
+        "id": update_id,
+        "state": UpdateState.QUARANTINED if update_id in refused else UpdateState.LOADED,
+        "reason": refused.get(update_id),
+        "rows": outcome.rows_by_update.get(update_id, 0),
+        "covers_from": covers_from.isoformat() if covers_from else None,
+        "covers_to": covers_to.isoformat() if covers_to else None,
+    }

@@ -1,0 +1,71 @@
+"""The history of freshness, written by the loop from what the brain concluded of each event."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import insert, select, update
+
+from scheduler_plugin.store.database import Database
+from scheduler_plugin.store.lease import note_tick, require_epoch
+from scheduler_plugin.store.models import Event, EventKind, Freshness, Lease
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """From `at` on, the object is fresh or not, and current up to `current_to`."""
+
+    object: str
+    at: datetime
+    fresh: bool
+    current_to: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedEvent:
+    """One row of the log."""
+
+    id: int
+    at: datetime
+    kind: EventKind
+    object: str | None
+    body: dict[str, Any]
+
+
+def events_after(database: Database, seen: int, limit: int = 50_000) -> list[LoggedEvent]:
+    with database.transaction() as connection:
+        rows = connection.execute(
+            select(Event.id, Event.at, Event.kind, Event.object, Event.body)
+            .where(Event.id > seen)
+            .order_by(Event.id)
+            .limit(limit)
+        )
+        return [LoggedEvent(id=i, at=at, kind=kind, object=name, body=body) for i, at, kind, name, body in rows]
+
+
+def last_noted_event(database: Database) -> int:
+    """The last event whose consequences are in the history already."""
+    with database.transaction() as connection:
+        return connection.execute(select(Lease.event_seen).where(Lease.id == 1)).scalar_one_or_none() or 0
+
+
+def note(
+    database: Database, epoch: int, changes: Sequence[Change], *, event_seen: int, last_tick: dict[str, Any]
+) -> None:
+    """Writes the spells that the loop saw end and begin, and how far in the log it has come."""
+    # Several changes of one object at one instant are one: the last.
+    spells = list({(change.object, change.at): change for change in changes}.values())
+    with database.transaction() as connection:
+        require_epoch(connection, epoch)
+        for change in spells:
+            open_spell = (Freshness.object == change.object) & Freshness.until.is_(None)
+            values = {"fresh": change.fresh, "current_to": change.current_to}
+            same_instant = connection.execute(
+                update(Freshness).where(open_spell, Freshness.since == change.at).values(**values)
+            )
+            if same_instant.rowcount:
+                continue
+            connection.execute(update(Freshness).where(open_spell).values(until=change.at))
+            connection.execute(insert(Freshness).values(object=change.object, since=change.at, **values))
+        note_tick(connection, event_seen=event_seen, last_tick=last_tick)

@@ -1,0 +1,372 @@
+"""The tables of the `freshet` schema.
+
+Every timestamp is aware. A state is an enum written as text. The table `event` is the brain's log: one row for
+everything that changes what the scheduler must know, in one order. The other tables are what people and jobs ask about.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    DateTime,
+    Enum,
+    ForeignKey,
+    Identity,
+    Index,
+    MetaData,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.types import Text
+
+SCHEMA = "freshet"
+
+
+class UpdateState(StrEnum):
+    PENDING = "pending"
+    LOADING = "loading"
+    LOADED = "loaded"
+    QUARANTINED = "quarantined"
+
+
+class DecisionState(StrEnum):
+    """A decision's life. The first three are open: at most one open decision per object."""
+
+    DECIDED = "decided"
+    DISPATCHED = "dispatched"
+    CLAIMED = "claimed"
+    DONE = "done"
+    FAILED = "failed"
+
+
+OPEN_STATES = (DecisionState.DECIDED, DecisionState.DISPATCHED, DecisionState.CLAIMED)
+
+
+class EventKind(StrEnum):
+    """What the brain hears of; each becomes one event of `scheduler_plugin.brain.events`."""
+
+    CATALOG_CHANGED = "catalog_changed"
+    UPDATE_ARRIVED = "update_arrived"
+    JOB_STARTED = "job_started"
+    JOB_FINISHED = "job_finished"
+    JOB_FAILED = "job_failed"
+    HELD = "held"
+    RELEASED = "released"
+    ACCESS_LEARNT = "access_learnt"
+
+
+def _text_enum(kind: type[StrEnum]) -> Enum:
+    """Text with a check, not a Postgres enum: a new state is then an ordinary migration."""
+    return Enum(
+        kind,
+        native_enum=False,
+        length=20,
+        values_callable=lambda states: [state.value for state in states],
+        create_constraint=True,
+        name=kind.__name__.lower(),
+    )
+
+
+class Base(DeclarativeBase):
+    metadata = MetaData(
+        schema=SCHEMA,
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+            "pk": "pk_%(table_name)s",
+        },
+    )
+    type_annotation_map: ClassVar[dict[Any, Any]] = {
+        datetime: DateTime(timezone=True),
+        int: BigInteger,
+        str: Text,
+        dict[str, Any]: JSONB,
+        list[str]: ARRAY(Text),
+        UpdateState: _text_enum(UpdateState),
+        DecisionState: _text_enum(DecisionState),
+        EventKind: _text_enum(EventKind),
+    }
+
+
+class Object(Base):
+    """One table or view of the catalog, as last taken in. A removed one keeps its row, and so its history."""
+
+    __tablename__ = "object"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    kind: Mapped[str]
+    materialized: Mapped[bool]
+    #: What the catalog said of it: columns or SQL, weight, limits, format.
+    spec: Mapped[dict[str, Any]]
+    parents: Mapped[list[str]]
+    #: Declaration order, which breaks ties.
+    position: Mapped[int]
+    taken_in_at: Mapped[datetime]
+    #: The event from which its present definition holds; what a view held before that counts for nothing.
+    defined_at_event: Mapped[int]
+    removed_at: Mapped[datetime | None]
+
+    __table_args__ = (CheckConstraint("kind IN ('table', 'view')", name="kind"),)
+
+
+class CatalogVersion(Base):
+    """A catalog as it was taken in; the newest row is the one in force."""
+
+    __tablename__ = "catalog"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    fingerprint: Mapped[str]
+    #: Policy, its params, slots and groups.
+    settings: Mapped[dict[str, Any]]
+    taken_in_at: Mapped[datetime]
+
+
+class Event(Base):
+    """The brain's log. Ids are given and committed in one order, and `at` never goes back along it."""
+
+    __tablename__ = "event"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    at: Mapped[datetime]
+    kind: Mapped[EventKind]
+    object: Mapped[str | None]
+    body: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'::jsonb"))
+
+
+class Update(Base):
+    """One arrived file of a table."""
+
+    __tablename__ = "update"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    table_name: Mapped[str] = mapped_column(ForeignKey("object.name"))
+    path: Mapped[str]
+    size_bytes: Mapped[int]
+    content_hash: Mapped[str]
+    #: The scheduler's clock: the update covers (start, release] of it.
+    start: Mapped[datetime]
+    release: Mapped[datetime]
+    #: What the data itself covers, by its file name or column; for backfills and for people.
+    covers_from: Mapped[datetime | None]
+    covers_to: Mapped[datetime | None]
+    state: Mapped[UpdateState] = mapped_column(default=UpdateState.PENDING)
+    batch_id: Mapped[int | None] = mapped_column(ForeignKey("batch.id"))
+    rows: Mapped[int | None]
+    #: Why it is in quarantine.
+    reason: Mapped[str | None]
+    settled_at: Mapped[datetime | None]
+
+    __table_args__ = (
+        # The same content twice is one update, under any name.
+        UniqueConstraint("table_name", "content_hash"),
+        Index("ix_update_pending", "table_name", "id", postgresql_where=text("state = 'pending'")),
+        Index("ix_update_table_name_state", "table_name", "state"),
+        Index("ix_update_batch_id", "batch_id"),
+    )
+
+
+class Decision(Base):
+    """One object to run, with why. Recorded before it is dispatched; its id names the Airflow run."""
+
+    __tablename__ = "decision"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    object: Mapped[str] = mapped_column(ForeignKey("object.name"))
+    state: Mapped[DecisionState] = mapped_column(default=DecisionState.DECIDED)
+    policy: Mapped[str]
+    slot: Mapped[int]
+    impact: Mapped[float]
+    why: Mapped[str]
+    #: What the impact was made of, and the candidates that were passed over.
+    figures: Mapped[dict[str, Any]]
+    #: For a refresh: parent -> the snapshot it must read.
+    reads: Mapped[dict[str, Any]]
+    #: For a load: the batch it loads.
+    batch_id: Mapped[int | None] = mapped_column(ForeignKey("batch.id"))
+    #: The epoch of the loop that decided it.
+    epoch: Mapped[int]
+    #: Grows each time the decision is sent to Airflow under a new run id.
+    attempt: Mapped[int] = mapped_column(default=1)
+    decided_at: Mapped[datetime]
+    dispatched_at: Mapped[datetime | None]
+    claimed_at: Mapped[datetime | None]
+    #: The running job's last sign of life.
+    heartbeat_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+    error: Mapped[str | None]
+
+    __table_args__ = (
+        Index(
+            "uq_decision_open_object",
+            "object",
+            unique=True,
+            postgresql_where=text("state IN ('decided', 'dispatched', 'claimed')"),
+        ),
+        Index("ix_decision_object_decided_at", "object", "decided_at"),
+        Index("ix_decision_decided_at", "decided_at"),
+    )
+
+
+class Batch(Base):
+    """The updates of a table that are loaded together.
+
+    A batch keeps its updates and its id until it is settled, through any number of decisions: the id marks the table's
+    snapshot, so a job that comes back from the dead can only commit what its successor would have committed.
+    """
+
+    __tablename__ = "batch"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    table_name: Mapped[str] = mapped_column(ForeignKey("object.name"))
+    updates: Mapped[int]
+    bytes_in: Mapped[int]
+    rows_loaded: Mapped[int | None]
+    rows_quarantined: Mapped[int | None]
+    snapshot_id: Mapped[int | None]
+    settled_at: Mapped[datetime | None]
+
+    __table_args__ = (
+        Index("uq_batch_open_table", "table_name", unique=True, postgresql_where=text("settled_at IS NULL")),
+        Index("ix_batch_table_name_settled_at", "table_name", "settled_at"),
+    )
+
+
+class Job(Base):
+    """One attempt at a decision: when it ran, where its time went, how it ended."""
+
+    __tablename__ = "job"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    decision_id: Mapped[int] = mapped_column(ForeignKey("decision.id"))
+    attempt: Mapped[int]
+    worker: Mapped[str]
+    started_at: Mapped[datetime]
+    finished_at: Mapped[datetime | None]
+    #: Seconds by stage: read, gate, write, commit.
+    stages: Mapped[dict[str, Any] | None]
+    error: Mapped[str | None]
+
+    __table_args__ = (UniqueConstraint("decision_id", "attempt"),)
+
+
+class Freshness(Base):
+    """The history of one object's freshness: spells without holes or overlaps, the open one without an end."""
+
+    __tablename__ = "freshness"
+
+    object: Mapped[str] = mapped_column(ForeignKey("object.name"), primary_key=True)
+    since: Mapped[datetime] = mapped_column(primary_key=True)
+    until: Mapped[datetime | None]
+    fresh: Mapped[bool]
+    #: The release the object is current up to; staleness is now minus this.
+    current_to: Mapped[datetime | None]
+
+    __table_args__ = (
+        Index("uq_freshness_open", "object", unique=True, postgresql_where=text("until IS NULL")),
+        CheckConstraint("until IS NULL OR until >= since", name="ends_after_it_begins"),
+    )
+
+
+class Version(Base):
+    """One committed snapshot of an object, and the scheduler-clock interval in which it is the newest truth."""
+
+    __tablename__ = "version"
+
+    object: Mapped[str] = mapped_column(ForeignKey("object.name"), primary_key=True)
+    snapshot_id: Mapped[int] = mapped_column(primary_key=True)
+    decision_id: Mapped[int] = mapped_column(ForeignKey("decision.id"))
+    committed_at: Mapped[datetime]
+    valid_from: Mapped[datetime | None]
+    valid_to: Mapped[datetime | None]
+    rows: Mapped[int]
+    #: Parent -> snapshot it was computed from.
+    reads: Mapped[dict[str, Any]]
+
+    __table_args__ = (Index("ix_version_object_committed_at", "object", "committed_at"),)
+
+
+class Cost(Base):
+    """What one finished job cost, for learning the next one's."""
+
+    __tablename__ = "cost"
+
+    decision_id: Mapped[int] = mapped_column(ForeignKey("decision.id"), primary_key=True)
+    object: Mapped[str] = mapped_column(ForeignKey("object.name"))
+    at: Mapped[datetime]
+    slot_seconds: Mapped[float]
+    #: Updates in the batch; 1 for a refresh.
+    units: Mapped[int]
+    bytes_in: Mapped[int]
+    bytes_out: Mapped[int]
+
+    __table_args__ = (Index("ix_cost_object_at", "object", "at"),)
+
+
+class Access(Base):
+    """Reads of an object, counted by the minute."""
+
+    __tablename__ = "access"
+
+    object: Mapped[str] = mapped_column(ForeignKey("object.name"), primary_key=True)
+    minute: Mapped[datetime] = mapped_column(primary_key=True)
+    count: Mapped[int]
+    #: How many of them met the object fresh.
+    met_fresh: Mapped[int]
+
+
+class QualityResult(Base):
+    """One expectation on one batch."""
+
+    __tablename__ = "quality_result"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    batch_id: Mapped[int] = mapped_column(ForeignKey("batch.id"))
+    table_name: Mapped[str] = mapped_column(ForeignKey("object.name"))
+    at: Mapped[datetime]
+    expectation: Mapped[str]
+    on_fail: Mapped[str]
+    passed: Mapped[bool]
+    #: Counts, samples of offending values, and the sentence for a person.
+    detail: Mapped[dict[str, Any]]
+
+    __table_args__ = (Index("ix_quality_result_table_name_at", "table_name", "at"),)
+
+
+class QuarantinedRow(Base):
+    """A row that was kept out of its table while the rest of its file was loaded."""
+
+    __tablename__ = "quarantined_row"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    table_name: Mapped[str] = mapped_column(ForeignKey("object.name"))
+    update_id: Mapped[int] = mapped_column(ForeignKey("update.id"))
+    row_number: Mapped[int | None]
+    reason: Mapped[str]
+    raw: Mapped[str | None]
+    at: Mapped[datetime]
+
+    __table_args__ = (Index("ix_quarantined_row_table_name_at", "table_name", "at"),)
+
+
+class Lease(Base):
+    """Who runs the one loop of the installation. The loop's writes carry its epoch; an old one's are refused."""
+
+    __tablename__ = "lease"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    holder: Mapped[str]
+    epoch: Mapped[int]
+    expires_at: Mapped[datetime]
+    #: The last event whose consequences are in the freshness history.
+    event_seen: Mapped[int]
+    #: For people: when the loop last ticked, how long it took, why it does not decide.
+    last_tick: Mapped[dict[str, Any]]
+
+    __table_args__ = (CheckConstraint("id = 1", name="one_row"),)

@@ -1,0 +1,107 @@
+"""The catalog in force, as rows: what the loop, the jobs and the reports know of each object.
+
+Specs are plain JSON, so that this folder does not need to know the catalog's classes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from scheduler_plugin.store.database import Database, log_events
+from scheduler_plugin.store.models import CatalogVersion, Event, EventKind, Object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectRow:
+    """One object of a catalog."""
+
+    name: str
+    kind: str
+    materialized: bool
+    parents: Sequence[str]
+    spec: Mapping[str, Any]
+    #: See `Object.defined_at_event`; 0 where it does not matter.
+    defined_at_event: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogRow:
+    """The settings of the catalog in force, and its objects in declaration order."""
+
+    fingerprint: str
+    settings: Mapping[str, Any]
+    objects: Sequence[ObjectRow]
+
+
+def take_in(database: Database, catalog: CatalogRow) -> bool:
+    """Makes `catalog` the one in force; removed objects keep their rows and history. False when it already is."""
+    with database.logging_transaction() as (connection, now):
+        newest = connection.execute(select(CatalogVersion.fingerprint).order_by(CatalogVersion.id.desc()).limit(1))
+        if newest.scalar_one_or_none() == catalog.fingerprint:
+            return False
+        event = (connection.execute(select(func.max(Event.id))).scalar_one() or 0) + 1
+        before = {row.name: row for row in connection.execute(select(Object.name, Object.spec, Object.removed_at))}
+        names = [item.name for item in catalog.objects]
+        connection.execute(
+            update(Object).where(Object.name.not_in(names), Object.removed_at.is_(None)).values(removed_at=now)
+        )
+        for position, item in enumerate(catalog.objects):
+            known = before.get(item.name)
+            same = known is not None and known.removed_at is None and definition(known.spec) == definition(item.spec)
+            values = {
+                "kind": item.kind,
+                "materialized": item.materialized,
+                "spec": dict(item.spec),
+                "parents": list(item.parents),
+                "position": position,
+                "removed_at": None,
+            }
+            if not same:
+                values["defined_at_event"] = event
+            connection.execute(
+                upsert(Object)
+                .values(name=item.name, taken_in_at=now, **{"defined_at_event": event, **values})
+                .on_conflict_do_update(index_elements=[Object.name], set_=values)
+            )
+        connection.execute(
+            insert(CatalogVersion).values(
+                fingerprint=catalog.fingerprint, settings=dict(catalog.settings), taken_in_at=now
+            )
+        )
+        log_events(connection, now, [(EventKind.CATALOG_CHANGED, None, {"fingerprint": catalog.fingerprint})])
+    return True
+
+
+def definition(spec: Mapping[str, Any]) -> Any:
+    """What makes a view's content: its SQL. A table's content is its files, whatever else changes."""
+    return spec.get("sql")
+
+
+def in_force(database: Database) -> CatalogRow | None:
+    """The catalog last taken in."""
+    with database.transaction() as connection:
+        version = connection.execute(
+            select(CatalogVersion.fingerprint, CatalogVersion.settings).order_by(CatalogVersion.id.desc()).limit(1)
+        ).one_or_none()
+        if version is None:
+            return None
+        rows = connection.execute(
+            select(
+                Object.name,
+                Object.kind,
+                Object.materialized,
+                Object.parents,
+                Object.spec,
+                Object.defined_at_event,
+            )
+            .where(Object.removed_at.is_(None))
+            .order_by(Object.position)
+        )
+        return CatalogRow(
+            fingerprint=version.fingerprint,
+            settings=version.settings,
+            objects=[ObjectRow(**row._mapping) for row in rows],
+        )
