@@ -9,6 +9,7 @@ the truth about who runs it; whoever comes second leaves quietly.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -72,6 +73,16 @@ class Outgoing:
 def run_id(decision: int, attempt: int) -> str:
     """The Airflow run of a decision: sending it twice makes one run; a new attempt is a new run."""
     return f"decision-{decision}" if attempt == 1 else f"decision-{decision}-try-{attempt}"
+
+
+def parse_run_id(run: str) -> tuple[int, int] | None:
+    """The decision and attempt of a run id; None for a run that somebody else started.
+
+    >>> parse_run_id("decision-81"), parse_run_id("decision-81-try-2"), parse_run_id("manual__2026-01-01")
+    ((81, 1), (81, 2), None)
+    """
+    match = re.fullmatch(r"decision-(\d+)(?:-try-(\d+))?", run)
+    return (int(match[1]), int(match[2] or 1)) if match else None
 
 
 def record(

@@ -1,0 +1,82 @@
+"""Sends decisions to Airflow over its REST API, and asks it what is paused.
+
+The decision's run id goes with the request, so sending twice makes one run: Airflow answers 409 to the second.
+"""
+
+import logging
+from collections.abc import Sequence
+
+import httpx
+
+from scheduler_plugin.services.settings import Settings
+from scheduler_plugin.store.decisions import Outgoing
+
+log = logging.getLogger(__name__)
+
+#: The tag that every DAG of ours carries.
+TAG = "freshet"
+
+
+class DispatchError(Exception):
+    """Airflow did not take a run; the decision stays undispatched and is sent again at the next tick."""
+
+
+class Airflow:
+    """A client of Airflow's API that logs in by itself, and again when its token is refused."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._client = httpx.Client(base_url=settings.api_url, timeout=10)
+        self._token: str | None = None
+
+    def close(self) -> None:
+        self._client.close()
+
+    def send(self, decision: Outgoing) -> None:
+        """Makes the run of a decision, if it is not there already."""
+        body = {"dag_run_id": decision.run_id, "logical_date": None, "note": decision.why}
+        answer = self._request("POST", f"/api/v2/dags/{decision.dag_id}/dagRuns", json=body)
+        if answer.status_code not in (200, 409):
+            raise DispatchError(
+                f"Airflow answered {answer.status_code} to run {decision.run_id} of {decision.dag_id}: "
+                f"{answer.text[:300]}"
+            )
+
+    def paused(self) -> frozenset[str]:
+        """The ids of our DAGs that somebody has paused."""
+        found: list[str] = []
+        while True:
+            query: dict[str, str | int] = {"tags": TAG, "paused": "true", "limit": 100, "offset": len(found)}
+            answer = self._request("GET", "/api/v2/dags", params=query)
+            if answer.status_code != 200:
+                raise DispatchError(f"Airflow answered {answer.status_code} when asked which DAGs are paused")
+            page: Sequence[dict[str, str]] = answer.json()["dags"]
+            found += [dag["dag_id"] for dag in page]
+            if len(page) < 100:
+                return frozenset(found)
+
+    def _request(self, method: str, path: str, **content: object) -> httpx.Response:
+        for last_try in (False, True):
+            if self._token is None:
+                self._log_in()
+            try:
+                answer = self._client.request(
+                    method, path, headers={"Authorization": f"Bearer {self._token}"}, **content  # type: ignore[arg-type]
+                )
+            except httpx.HTTPError as error:
+                raise DispatchError(f"Airflow's API at {self._settings.api_url} cannot be reached: {error}") from error
+            # An expired token is answered with 401, one signed before the server's restart with 403.
+            if answer.status_code not in (401, 403) or last_try:
+                return answer
+            self._token = None
+        raise AssertionError("unreachable")
+
+    def _log_in(self) -> None:
+        who = {"username": self._settings.api_username, "password": self._settings.api_password}
+        try:
+            answer = self._client.post("/auth/token", json=who)
+        except httpx.HTTPError as error:
+            raise DispatchError(f"Airflow's API at {self._settings.api_url} cannot be reached: {error}") from error
+        if answer.status_code not in (200, 201):
+            raise DispatchError(f"Airflow refused to log {who['username']} in: {answer.status_code}")
+        self._token = answer.json()["access_token"]

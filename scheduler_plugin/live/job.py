@@ -1,0 +1,131 @@
+"""What one run does: claim the decision, run it on Spark, settle the ledger.
+
+The same whatever started it; the Airflow operator is a thin shell around `run`.
+"""
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from scheduler_plugin.services.settings import Settings
+from scheduler_plugin.store import decisions
+from scheduler_plugin.store.database import Database
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two signs of life of a running job.
+BEAT_SECONDS = 2.0
+
+
+def run(settings: Settings, decision: int, attempt: int) -> bool:
+    """Runs the decision. False when there was nothing to do: it is done, or another job has it."""
+    database = Database(settings.database_url)
+    try:
+        worker = f"{socket.gethostname()}:{os.getpid()}"
+        claim = decisions.claim(database, decision, attempt, worker)
+        if claim is None:
+            log.info("Decision %d needs no work from attempt %d: done already, or another job has it.", decision, attempt)
+            return False
+        log.info("Decision %d: %s %s. %s", decision, _verb(claim), claim.object, claim.why)
+        try:
+            with _beating(database, claim):
+                outcome = _work(settings, claim)
+        except Exception as error:
+            decisions.fail(database, claim, f"{type(error).__name__}: {error}")
+            raise
+        decisions.finish(database, claim, outcome)
+        _tell(claim, outcome)
+        return True
+    finally:
+        database.close()
+
+
+def _verb(claim: decisions.Claim) -> str:
+    return f"load {len(claim.updates)} file(s) into" if claim.kind == "table" else "refresh"
+
+
+def _work(settings: Settings, claim: decisions.Claim) -> decisions.Outcome:
+    # Spark and Iceberg are heavy to import; a warm executor has them loaded before it forks.
+    from spark_jobs.load import SourceFile, load_batch
+    from spark_jobs.refresh import refresh_view
+    from spark_jobs.session import spark_session
+    from spark_jobs.tables import Tables
+
+    tables = Tables(settings.database_url, settings.warehouse)
+    spec = claim.spec
+    with spark_session(settings.spark_remote) as spark:
+        if claim.kind == "view":
+            refreshed = refresh_view(
+                spark=spark,
+                tables=tables,
+                view=claim.object,
+                sql=spec["sql"],
+                reads=claim.reads,
+                virtual=spec["virtual"],
+                marker=claim.marker,
+            )
+            return decisions.Outcome(
+                snapshot_id=refreshed.snapshot_id,
+                rows=refreshed.rows,
+                bytes_in=refreshed.bytes_in,
+                bytes_out=refreshed.bytes_out,
+                stages=refreshed.stages,
+            )
+        loaded = load_batch(
+            spark=spark,
+            tables=tables,
+            table=claim.object,
+            columns=[tuple(column) for column in spec["columns"]],
+            format=spec["format"],
+            files=[SourceFile(update_id=u.id, path=u.path, size=u.size_bytes) for u in claim.updates],
+            marker=claim.marker,
+            key=spec["key"],
+            expectations=spec["expectations"],
+            progress=log.info,
+        )
+        return decisions.Outcome(
+            snapshot_id=loaded.snapshot_id,
+            rows=loaded.rows,
+            bytes_in=loaded.bytes_in,
+            bytes_out=loaded.bytes_out,
+            stages=loaded.stages,
+            rows_by_update=loaded.rows_by_update,
+            quarantined_files=loaded.quarantined_files,
+            quarantined_rows=loaded.quarantined_rows,
+            quality=loaded.quality,
+        )
+
+
+def _tell(claim: decisions.Claim, outcome: decisions.Outcome) -> None:
+    stages = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in outcome.stages.items())
+    log.info("%s: %d rows in snapshot %s (%s)", claim.object, outcome.rows, outcome.snapshot_id, stages)
+    for update, reason in outcome.quarantined_files:
+        log.warning("%s: update %d is in quarantine: %s", claim.object, update, reason)
+    if outcome.quarantined_rows:
+        log.warning("%s: %d row(s) are in quarantine", claim.object, len(outcome.quarantined_rows))
+
+
+@contextmanager
+def _beating(database: Database, claim: decisions.Claim) -> Iterator[None]:
+    """Signs of life while the job runs, from a thread of its own."""
+    stop = threading.Event()
+
+    def beat() -> None:
+        while not stop.wait(BEAT_SECONDS):
+            try:
+                if not decisions.beat(database, claim):
+                    log.warning("Decision %d has been given to another attempt.", claim.decision)
+                    return
+            except Exception as error:  # the database may be away for a moment; the next beat tells
+                log.warning("Decision %d: no sign of life could be written: %s", claim.decision, error)
+
+    thread = threading.Thread(target=beat, name=f"decision-{claim.decision}-beat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

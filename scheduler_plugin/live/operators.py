@@ -1,0 +1,40 @@
+"""The Airflow operators: the job of one object, and the tick."""
+
+from typing import Any, ClassVar
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowSkipException
+from airflow.triggers.base import StartTriggerArgs
+
+from scheduler_plugin.services.settings import Settings
+from scheduler_plugin.store.decisions import parse_run_id
+
+
+class ObjectJob(BaseOperator):
+    """Loads a table's batch or refreshes a view, as the decision that started the run says."""
+
+    ui_color = "#d7ecff"
+
+    def execute(self, context: Any) -> None:
+        from scheduler_plugin.live import job
+
+        decided = parse_run_id(context["run_id"])
+        if decided is None:
+            raise AirflowSkipException(
+                f"Run {context['run_id']} was not started by a decision of Freshet's, so there is nothing to run. "
+                "Freshet starts this DAG by itself when its turn comes."
+            )
+        if not job.run(Settings.load(), *decided):
+            raise AirflowSkipException("Nothing to do: the decision is done, or another job has it.")
+
+
+class Tick(BaseOperator):
+    """The loop. It never runs in a worker: its trigger is the loop, in the triggerer."""
+
+    start_trigger_args = StartTriggerArgs(
+        trigger_cls="scheduler_plugin.live.trigger.TickTrigger", trigger_kwargs={}, next_method="execute"
+    )
+    start_from_trigger: ClassVar[bool] = True
+
+    def execute(self, context: Any, event: Any = None) -> None:
+        """Never called: the trigger ends the task itself."""
