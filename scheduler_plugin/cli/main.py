@@ -27,6 +27,8 @@ class UserError(Exception):
 #: Command -> one line for `freshet --help`. The module has the command's name.
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
+        "simulate": "run one policy over one workload and print the result",
+        "policies": "list the policies the simulator and the scheduler know",
         "test": "run the tests; --fast runs the pure ones only",
     }
 )
