@@ -11,13 +11,14 @@ import codecs
 import csv
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 import fsspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -25,15 +26,6 @@ from spark_jobs.schema import Columns
 
 FORMATS = ("csv", "json", "parquet")
 
-#: Our option names and Spark's, for CSV and JSON.
-OPTIONS = {
-    "null_value": "nullValue",
-    "delimiter": "sep",
-    "quote": "quote",
-    "escape": "escape",
-    "timestamp_format": "timestampFormat",
-    "date_format": "dateFormat",
-}
 _CHUNK = 1 << 20
 
 
@@ -55,6 +47,8 @@ class Readable:
     size: int
     #: Column names for CSV, (name, Spark type) pairs for Parquet, nothing for JSON.
     layout: tuple[Any, ...]
+    #: CSV: whether a quoted value holds a line break, so that Spark may not split the file by lines.
+    multiline: bool = False
 
 
 class Unfit(Exception):  # noqa: N818 - the file is unfit; its docstring is the reason it is given
@@ -62,20 +56,18 @@ class Unfit(Exception):  # noqa: N818 - the file is unfit; its docstring is the 
 
 
 def inspect(
-    files: Sequence[SourceFile], *, format: str, columns: Columns, options: Mapping[str, str]
+    files: Sequence[SourceFile], *, format: str, columns: Columns
 ) -> tuple[list[Readable], list[tuple[Any, str]]]:
     """The files that can be read, and (update id, reason) for those that cannot."""
     if format not in FORMATS:
         raise ValueError(f"format `{format}` is not one of {', '.join(FORMATS)}")
-    if unknown := set(options) - set(OPTIONS):
-        raise ValueError(f"option `{min(unknown)}` is not one of {', '.join(OPTIONS)}")
     last = {key(file.path): file for file in files}
 
     def look(file: SourceFile) -> Readable | tuple[Any, str]:
         try:
             if last[key(file.path)] is not file:
                 raise Unfit(f"replaced by update {last[key(file.path)].update_id} before it was loaded")
-            return _look(file, format, [name for name, _ in columns], options)
+            return _look(file, format, [name for name, _ in columns])
         except Unfit as unfit:
             return file.update_id, f"{file.path}: {unfit}"
 
@@ -105,7 +97,7 @@ def literal(path: str) -> str:
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
 
 
-def _look(file: SourceFile, format: str, names: Sequence[str], options: Mapping[str, str]) -> Readable:
+def _look(file: SourceFile, format: str, names: Sequence[str]) -> Readable:
     if file.path.rsplit("/", 1)[-1].startswith(("_", ".")):
         raise Unfit("its name begins with _ or ., and Spark leaves such files out without a word; rename it")
     try:
@@ -120,22 +112,26 @@ def _look(file: SourceFile, format: str, names: Sequence[str], options: Mapping[
             raise Unfit(
                 f"had {file.size} bytes when it was announced and has {size} now; it was replaced or is still written"
             )
+        layout: tuple[Any, ...] = ()
+        multiline = False
         if format == "parquet":
-            layout: tuple[Any, ...] = _parquet_layout(system, path, names)
+            layout = _parquet_layout(system, path, names)
         else:
-            first = _text_check(system, path)
-            layout = _header(first, names, options) if format == "csv" else ()
+            first, multiline = _text_check(system, path)
+            if format == "csv":
+                layout = _header(first, names)
     except FileNotFoundError:
         raise Unfit("does not exist") from None
     except (OSError, EOFError, zlib.error) as error:
         raise Unfit(f"cannot be read: {error}") from error
-    return Readable(source=file, size=size, layout=layout)
+    return Readable(source=file, size=size, layout=layout, multiline=multiline)
 
 
-def _text_check(system: Any, path: str) -> str:
-    """Decode the whole file; returns its first line that is not blank."""
+def _text_check(system: Any, path: str) -> tuple[str, bool]:
+    """Decode the whole file; returns its first line that is not blank, and whether a line breaks within quotes."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     first, done, offset = "", False, 0
+    quotes, multiline = 0, False
     with system.open(path, "rb", compression="infer") as stream:
         while chunk := stream.read(_CHUNK):
             try:
@@ -147,15 +143,27 @@ def _text_check(system: Any, path: str) -> str:
                 first = (first + text).lstrip("\ufeff\r\n")
                 done = "\n" in first
             offset += len(chunk)
+            if not multiline:
+                multiline, quotes = _breaks_within_quotes(chunk, quotes)
     try:
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
         raise Unfit(f"ends in the middle of a character at byte {offset}; it is cut short") from error
-    return first.split("\n", 1)[0].rstrip("\r")
+    return first.split("\n", 1)[0].rstrip("\r"), multiline
 
 
-def _header(line: str, names: Sequence[str], options: Mapping[str, str]) -> tuple[str, ...]:
-    row = next(csv.reader([line], delimiter=options.get("delimiter", ","), quotechar=options.get("quote", '"')), [])
+def _breaks_within_quotes(chunk: bytes, open_quotes: int) -> tuple[bool, int]:
+    """Whether a line of the chunk ends inside quotes, and how many quotes (0 or 1) are open after it."""
+    if b'"' not in chunk:
+        return bool(open_quotes and (b"\n" in chunk or b"\r" in chunk)), open_quotes
+    letters = np.frombuffer(chunk, np.uint8)
+    inside = np.bitwise_xor.accumulate(letters == ord('"')) ^ bool(open_quotes)
+    ends = (letters == ord("\n")) | (letters == ord("\r"))
+    return bool((inside & ends).any()), int(inside[-1])
+
+
+def _header(line: str, names: Sequence[str]) -> tuple[str, ...]:
+    row = next(csv.reader([line]), [])
     header = tuple(name.strip() for name in row)
     _compare(header, names, "the header")
     return header

@@ -8,13 +8,14 @@ would make a value that does not parse NULL, round a decimal that does not fit, 
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.intake import OPTIONS, Readable, literal
+from spark_jobs.intake import Readable, literal
 from spark_jobs.schema import Columns
 
 if TYPE_CHECKING:
@@ -22,41 +23,45 @@ if TYPE_CHECKING:
 
 FILE, RAW, REASON = "_file", "_raw", "_reason"
 _CORRUPT = "_corrupt_record"
+_TEXT = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
 
 
 def frame_of(
-    spark: SparkSession, files: Sequence[Readable], *, format: str, columns: Columns, options: Mapping[str, str]
+    spark: SparkSession, files: Sequence[Readable], *, format: str, columns: Columns
 ) -> DataFrame:
     """All files in as few reads as their layouts allow."""
     read = {"csv": _csv, "json": _json, "parquet": _parquet}[format]
-    spark_options = {OPTIONS[name]: value for name, value in options.items()}
-    ordered = sorted(files, key=lambda file: file.layout)
+
+    def kind(file: Readable) -> tuple[Any, ...]:
+        return file.layout, file.multiline
+
     frames = [
-        read(spark, [literal(file.source.path) for file in group], layout, columns, spark_options)
-        for layout, group in groupby(ordered, key=lambda file: file.layout)
+        read(spark, [literal(file.source.path) for file in group], layout, columns, multiline)
+        for (layout, multiline), group in groupby(sorted(files, key=kind), key=kind)
     ]
     return reduce(lambda left, right: left.union(right), frames)
 
 
-def _csv(spark: Any, paths: list[str], layout: Sequence[str], columns: Columns, options: Mapping[str, str]) -> Any:
+def _csv(spark: Any, paths: list[str], layout: Sequence[str], columns: Columns, multiline: bool) -> Any:
     types = dict(columns)
     fields = ", ".join(f"`{name}` {_roomy(types[name])}" for name in layout)
     frame = (
         spark.read.schema(f"{fields}, {_CORRUPT} string")
-        .options(**{"header": "true", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, **options})
+        .options(**_TEXT, header="true", multiLine=str(multiline).lower())
+        # Quotes as RFC 4180 has them; Spark's own escape is a backslash.
+        .options(quote='"', escape='"')
         .csv(paths)
     )
     return _fitted(frame, columns, raw=_col(_CORRUPT))
 
 
-def _json(spark: Any, paths: list[str], layout: Sequence[Any], columns: Columns, options: Mapping[str, str]) -> Any:
+def _json(spark: Any, paths: list[str], layout: Sequence[Any], columns: Columns, multiline: bool) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
     fields = ", ".join(f"`{name}` {_roomy(kind)}" for name, kind in columns)
-    settings = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, **options}
     lines = spark.read.text(paths).where(F.length(F.trim("value")) > 0)
     parsed = lines.select(
-        "value", "_metadata", F.from_json("value", f"{fields}, {_CORRUPT} string", settings).alias("_parsed")
+        "value", "_metadata", F.from_json("value", f"{fields}, {_CORRUPT} string", _TEXT).alias("_parsed")
     )
     frame = parsed.select("value", "_metadata", "_parsed.*")
     declared = F.array(*(F.lit(name) for name, _ in columns))
@@ -66,7 +71,7 @@ def _json(spark: Any, paths: list[str], layout: Sequence[Any], columns: Columns,
 
 
 def _parquet(
-    spark: Any, paths: list[str], layout: Sequence[tuple[str, str]], columns: Columns, options: Mapping[str, str]
+    spark: Any, paths: list[str], layout: Sequence[tuple[str, str]], columns: Columns, multiline: bool
 ) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -104,9 +109,7 @@ def _fitted(frame: Any, columns: Columns, *, raw: Any, source: Mapping[str, str]
     )
 
 
-def explain(
-    raw: str, values: Mapping[str, Any], *, layout: Sequence[Any], columns: Columns, options: Mapping[str, str]
-) -> str:
+def explain(raw: str, values: Mapping[str, Any], *, layout: Sequence[Any], columns: Columns) -> str:
     """Why Spark could not parse a row, from its text and what was parsed of it; a CSV row has its file's layout."""
     if not layout:
         try:
@@ -119,17 +122,15 @@ def explain(
             return f"column `{strange[0]}` is not declared"
         given = {name: record.get(name) for name, _ in columns}
     else:
-        delimiter, quote = options.get("delimiter", ","), options.get("quote", '"')
-        tokens = next(csv.reader([raw], delimiter=delimiter, quotechar=quote), [])
+        tokens = next(csv.reader(io.StringIO(raw)), [])
         if len(tokens) != len(columns):
             return f"{len(tokens)} fields where {len(columns)} were expected"
         given = dict(zip(layout, tokens, strict=True))
     types = dict(columns)
-    empty = ("", None, options.get("null_value", ""))
     wrong = [
         f"column `{name}`: {value!r} is not {types[name]}"
         for name, value in given.items()
-        if value not in empty and values.get(name) is None
+        if value not in ("", None) and values.get(name) is None
     ]
     return "; ".join(wrong) or "does not parse"
 

@@ -23,6 +23,8 @@ SETTINGS = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
     # Above 32 paths Spark starts a job just to list them; ours are files we have already looked at.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+    # A time that only Spark 2 could read is a bad value like any other, not an exception that fails the whole job.
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     # A file that vanishes or breaks under a read is an error to report, never rows to leave out.
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
