@@ -1,7 +1,7 @@
 """The rows of a batch between reading and writing, in one of two homes with the same face.
 
-A small batch is fetched once and then sifted, gated and written in this process: one Spark job in all, where each further
-one would cost more than the work. A large batch stays on Spark, cached, and is never fetched.
+A small batch is fetched once and then sifted, gated and written in this process: one Spark job in all, where each
+further one would cost more than the work. A large batch stays on Spark, cached, and is never fetched.
 """
 
 from __future__ import annotations
@@ -95,6 +95,12 @@ class SmallBatch:
         rows = rows.append_column(ROW, pa.array(range(rows.num_rows), pa.int64()))
         return cls(rows)
 
+    @classmethod
+    def empty(cls, columns: schemas.Columns) -> SmallBatch:
+        """No rows."""
+        names = [name for name, _ in columns] + [FILE, RAW, REASON]
+        return cls(pa.table({**{name: pa.array([], pa.string()) for name in names}, ROW: pa.array([], pa.int64())}))
+
     def counts(self) -> dict[str, tuple[int, int]]:
         flags = pa.table({FILE: self._rows[FILE], "bad": pc.cast(pc.is_valid(self._rows[RAW]), pa.int64())})
         grouped = flags.group_by(FILE).aggregate([("bad", "count"), ("bad", "sum")])
@@ -147,7 +153,9 @@ class LargeBatch:
         """Hold the rows on the server until the session ends; every step after this one reads them again."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        return cls(frame.withColumn(ROW, F.monotonically_increasing_id()).persist())
+        large = cls(frame.withColumn(ROW, F.monotonically_increasing_id()).persist())
+        large.counts()  # read now: a file that breaks must break here
+        return large
 
     def counts(self) -> dict[str, tuple[int, int]]:
         from pyspark.sql import functions as F  # noqa: N812

@@ -60,14 +60,6 @@ def size(files: Sequence[str]) -> int:
     return total
 
 
-def remove_files(files: Sequence[str]) -> None:
-    """Delete files that no table refers to."""
-    for file in files:
-        system, path = fsspec.core.url_to_fs(file)
-        if system.exists(path):
-            system.rm_file(path)
-
-
 def remove_folder(folder: str) -> None:
     """Delete an attempt's folder, if it was ever written."""
     system, path = fsspec.core.url_to_fs(folder)

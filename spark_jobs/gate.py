@@ -1,14 +1,14 @@
 """The quality gate: great-expectations over a new batch, before anybody can read it.
 
 An expectation says what its failure does: `block` keeps the offending files out (the whole batch when no row can be
-blamed), `drop` keeps the offending rows out, `warn` is only written down. It looks at the new rows alone, in pandas for a
-small batch and on Spark for a large one.
+blamed), `drop` keeps the offending rows out, `warn` is only written down. It looks at the new rows alone, in pandas for
+a small batch and on Spark for a large one.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -25,17 +25,8 @@ class GateError(Exception):
     """An expectation cannot be evaluated; nothing was loaded."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quality:
-    """How one expectation came out."""
-
-    expect: str
-    on_fail: str
-    success: bool
-    #: Rows that do not meet it; None when it is not about single rows.
-    unexpected: int | None
-    #: For a person: "expect_column_values_to_be_between(dep_delay, max_value=1440): 3 of 1200 rows, such as 2000".
-    words: str
+#: Expectation, on_fail, whether it was met, and what a person should know: counts, a sample, a sentence.
+Quality = tuple[str, str, bool, dict[str, Any]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,20 +42,13 @@ class Verdict:
     drop_rows: dict[int, str] = field(default_factory=dict)
 
 
-def warm_imports() -> None:
-    """Load what takes seconds to import; a scheduler calls this once before it forks its tasks. Opens no connection."""
-    _context()
-    import pandas  # noqa: F401
-    import pyspark.sql.connect.session  # noqa: F401
-
-
 def judge(frame: Any, expectations: Sequence[Mapping[str, Any]], *, on_spark: bool) -> Verdict:
     """Evaluate every expectation on a pandas frame, or a Spark frame, with a column `_row` of row ids."""
     verdict = Verdict()
     if not expectations:
         return verdict
     # Numbers of this kind of source never repeat in a process, but its name must be there once.
-    sources = _context().data_sources
+    sources = context().data_sources
     source = sources.add_or_update_spark("batch") if on_spark else sources.add_or_update_pandas("batch")
     asset = source.add_dataframe_asset("rows")
     batch = asset.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": frame})
@@ -74,32 +58,20 @@ def judge(frame: Any, expectations: Sequence[Mapping[str, Any]], *, on_spark: bo
 
 
 def _judge_one(batch: Any, spec: Mapping[str, Any], verdict: Verdict) -> None:
-    on_fail = spec.get("on_fail", "block")
+    name, on_fail, arguments = spec["expect"], spec["on_fail"], spec["arguments"]
     if on_fail not in ON_FAIL:
-        raise GateError(f"{spec.get('expect')}: on_fail is `{on_fail}`, which is not one of {', '.join(ON_FAIL)}")
-    arguments = {name: value for name, value in spec.items() if name not in ("expect", "on_fail", "kwargs")}
-    arguments.update(spec.get("kwargs", {}))
-    expectation = _expectation(spec["expect"], arguments)
-    result = _run(batch, expectation, {"result_format": "SUMMARY"}, spec["expect"])
+        raise GateError(f"{name}: on_fail is `{on_fail}`, which is not one of {', '.join(ON_FAIL)}")
+    expectation = _expectation(name, arguments)
+    result = _run(batch, expectation, {"result_format": "SUMMARY"}, name)
     unexpected = result.result.get("unexpected_count")
     words = f"{_call(spec['expect'], arguments)}: {_words(result)}"
-    verdict.quality.append(
-        Quality(
-            expect=spec["expect"],
-            on_fail=on_fail,
-            success=bool(result.success),
-            unexpected=None if unexpected is None else int(unexpected),
-            words=words,
-        )
-    )
+    verdict.quality.append((name, on_fail, bool(result.success), {"words": words, **_counts(result.result)}))
     if result.success or on_fail == "warn":
         return
     if not unexpected or unexpected > MOST_ROWS:
         verdict.blocked.append(words)
         return
-    detail = _run(
-        batch, expectation, {"result_format": "COMPLETE", "unexpected_index_column_names": [ROW]}, spec["expect"]
-    )
+    detail = _run(batch, expectation, {"result_format": "COMPLETE", "unexpected_index_column_names": [ROW]}, name)
     offenders = detail.result.get("unexpected_index_list")
     if not offenders:
         verdict.blocked.append(words)
@@ -131,7 +103,7 @@ def _run(batch: Any, expectation: Any, result_format: dict[str, Any], name: str)
     return result
 
 
-def _failures(info: Any) -> Iterable[str]:
+def _failures(info: Any) -> Iterator[str]:
     """The messages in great-expectations' exception info: one entry, or one for each metric that failed."""
     entries = [info] if "raised_exception" in info else list(info.values())
     return (str(entry["exception_message"] or "no reason given") for entry in entries if entry["raised_exception"])
@@ -143,18 +115,27 @@ def _call(name: str, arguments: Mapping[str, Any]) -> str:
     return f"{name}({', '.join(shown)})"
 
 
+def _counts(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page shows beside the sentence; nothing for an expectation that is not about single rows."""
+    if found.get("unexpected_count") is None:
+        return {}
+    sample = [str(value) for value in found.get("partial_unexpected_list", [])[:_SAMPLE]]
+    return {"rows": found["element_count"], "unexpected": found["unexpected_count"], "sample": sample}
+
+
 def _words(result: Any) -> str:
-    found = result.result
     if result.success:
         return "met"
-    if found.get("unexpected_count") is None:
-        return f"observed {found.get('observed_value')}"
-    sample = ", ".join(str(value) for value in found.get("partial_unexpected_list", [])[:_SAMPLE])
-    return f"{found['unexpected_count']} of {found['element_count']} rows" + (f", such as {sample}" if sample else "")
+    found = _counts(result.result)
+    if not found:
+        return f"observed {result.result.get('observed_value')}"
+    sample = ", ".join(found["sample"])
+    return f"{found['unexpected']} of {found['rows']} rows" + (f", such as {sample}" if sample else "")
 
 
 @cache
-def _context() -> Any:
+def context() -> Any:
+    """great-expectations, ready to judge; takes seconds the first time."""
     import os
 
     # Read when the library is imported: nothing of a batch may leave the machine, not even its shape.

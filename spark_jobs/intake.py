@@ -33,7 +33,7 @@ _CHUNK = 1 << 20
 class SourceFile:
     """One file to load: an update's content."""
 
-    update_id: Any
+    update_id: int
     path: str
     #: Bytes when it was announced; None when not known, and then a change since is not noticed.
     size: int | None = None
@@ -57,13 +57,13 @@ class Unfit(Exception):  # noqa: N818 - the file is unfit; its docstring is the 
 
 def inspect(
     files: Sequence[SourceFile], *, format: str, columns: Columns
-) -> tuple[list[Readable], list[tuple[Any, str]]]:
+) -> tuple[list[Readable], list[tuple[int, str]]]:
     """The files that can be read, and (update id, reason) for those that cannot."""
     if format not in FORMATS:
         raise ValueError(f"format `{format}` is not one of {', '.join(FORMATS)}")
     last = {key(file.path): file for file in files}
 
-    def look(file: SourceFile) -> Readable | tuple[Any, str]:
+    def look(file: SourceFile) -> Readable | tuple[int, str]:
         try:
             if last[key(file.path)] is not file:
                 raise Unfit(f"replaced by update {last[key(file.path)].update_id} before it was loaded")

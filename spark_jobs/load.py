@@ -12,17 +12,19 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.batch import Batch, LargeBatch, Row, SmallBatch
-from spark_jobs.files import OUTCOME, read_text, remove_folder, size, write_text
+from spark_jobs.batch import Batch, LargeBatch, SmallBatch
+from spark_jobs.files import OUTCOME, read_text, size, write_text
 from spark_jobs.gate import Quality
-from spark_jobs.intake import Readable, SourceFile, inspect, key
-from spark_jobs.reading import explain, frame_of
-from spark_jobs.schema import Columns
-from spark_jobs.tables import Tables
+from spark_jobs.intake import Readable, SourceFile, inspect
+from spark_jobs.intake import key as key_of
+from spark_jobs.reading import frame_of
+from spark_jobs.schema import Columns, columns_of
+from spark_jobs.sift import RowOut, sift
+from spark_jobs.tables import FOLDER, Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,32 +33,26 @@ log = logging.getLogger(__name__)
 
 #: Bytes of source up to which a batch is fetched rather than kept on Spark.
 SMALL_BYTES = 16 << 20
-#: Bytes up to which Spark reads a file in one piece, so that rows can be numbered.
-ONE_PIECE = 4 << 20
-#: A file with more malformed rows than this goes to quarantine whole: it is not a file with some bad rows.
-MOST_BAD_ROWS = 1000
-FOLDER = "freshet.folder"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
     """What became of a batch."""
 
-    #: None when nothing was left to commit.
-    snapshot_id: int | None
+    #: There is one even when no row passed: its marker keeps an earlier attempt from loading the batch after all.
+    snapshot_id: int
     rows: int
     #: Rows in the table, for every update of the batch.
-    rows_by_update: dict[Any, int]
+    rows_by_update: dict[int, int]
     #: First and last time in the interval column, for updates that gave rows; empty when none is declared.
-    covered: dict[Any, tuple[datetime, datetime]]
+    covered: dict[int, tuple[datetime, datetime]]
     bytes_in: int
     bytes_out: int
     #: (update id, reason)
-    quarantined_files: list[tuple[Any, str]]
-    #: (update id, row number in the file or None, reason, the row's text)
-    quarantined_rows: list[tuple[Any, int | None, str, str | None]]
+    quarantined_files: list[tuple[int, str]]
+    quarantined_rows: list[RowOut]
     quality: list[Quality]
-    #: Seconds spent in read, gate, write, commit.
+    #: Seconds spent in read, gate, write, commit; empty for a batch that was already there.
     stages: dict[str, float]
 
 
@@ -71,82 +67,70 @@ def load_batch(
     marker: str,
     key: Sequence[str] = (),
     interval: str | None = None,
-    options: Mapping[str, str] | None = None,
     expectations: Sequence[Mapping[str, Any]] = (),
     progress: Callable[[str], None] = log.info,
 ) -> LoadResult:
     """Load these files into the table as one snapshot marked `marker`, once however often it is called."""
     schema = tables.ensure(table, columns)
+    columns = columns_of(schema)
     found = tables.find(table, marker)
     if found is not None:
         progress(f"{table}: already loaded as snapshot {found}")
         return _recall(tables, table, found)
 
-    clock = _Clock()
-    folder = tables.folder(table, marker)
-    progress(f"{table}: reading {len(files)} files")
-    with clock.stage("read"):
-        batch, readable, refused = _read(spark, files, format, columns, options or {})
-    progress(f"{table}: gating")
-    with clock.stage("gate"):
-        sifted = _sift(batch, readable, columns, options or {}, expectations, key)
-    try:
+    stages: dict[str, float] = {}
+    with tables.attempt(table, marker) as folder:
+        progress(f"{table}: reading {len(files)} files")
+        with _timed(stages, "read"):
+            batch, readable, refused = _read(spark, files, format, columns)
+        progress(f"{table}: gating")
+        with _timed(stages, "gate"):
+            sifted = sift(batch, readable, columns, expectations, key)
         progress(f"{table}: writing")
-        with clock.stage("write"):
+        with _timed(stages, "write"):
             tallies = sifted.batch.tally(interval)
             written = sifted.batch.write(folder, schema) if tallies else []
-        updates = {file: each.source.update_id for file, each in readable.items()}
-        outcome = LoadResult(
-            snapshot_id=None,
-            rows=sum(tally.rows for tally in tallies.values()),
-            rows_by_update={file.update_id: 0 for file in files}
-            | {updates[file]: tally.rows for file, tally in tallies.items()},
-            covered={
-                updates[file]: (tally.low, tally.high)
-                for file, tally in tallies.items()
-                if tally.low is not None and tally.high is not None
-            },
-            bytes_in=sum(file.size for file in readable.values()),
-            bytes_out=size(written),
-            quarantined_files=refused + sifted.files,
-            quarantined_rows=sifted.rows,
-            quality=sifted.quality,
-            stages={},
-        )
-        snapshot = None
-        if written:
-            progress(f"{table}: committing {outcome.rows} rows")
-            with clock.stage("commit"):
-                write_text(_dump(outcome), f"{folder}/{OUTCOME}")
-                snapshot = tables.append(table, written, marker, {FOLDER: folder})
-    except Exception:
-        _tidy(tables, table, marker, folder)
-        raise
-    if snapshot is not None and tables.summary(table, snapshot)[FOLDER] != folder:
-        remove_folder(folder)
-        progress(f"{table}: another attempt was first, as snapshot {snapshot}")
-        return _recall(tables, table, snapshot)
-    progress(f"{table}: {outcome.rows} rows in snapshot {snapshot}" if snapshot else f"{table}: no rows to commit")
-    return _finished(outcome, snapshot, clock.seconds)
+            updates = {file: each.source.update_id for file, each in readable.items()}
+            outcome = LoadResult(
+                snapshot_id=0,
+                rows=sum(tally.rows for tally in tallies.values()),
+                rows_by_update={file.update_id: 0 for file in files}
+                | {updates[file]: tally.rows for file, tally in tallies.items()},
+                covered={
+                    updates[file]: (tally.low, tally.high)
+                    for file, tally in tallies.items()
+                    if tally.low is not None and tally.high is not None
+                },
+                bytes_in=sum(file.size for file in readable.values()),
+                bytes_out=size(written),
+                quarantined_files=refused + sifted.files,
+                quarantined_rows=sifted.rows,
+                quality=sifted.quality,
+                stages={},
+            )
+            write_text(_dump(outcome), f"{folder}/{OUTCOME}")
+        progress(f"{table}: committing {outcome.rows} rows")
+        with _timed(stages, "commit"):
+            snapshot = tables.append(table, written, marker, folder)
+            ours = tables.summary(table, snapshot)[FOLDER] == folder
+    return replace(outcome, snapshot_id=snapshot, stages=stages) if ours else _recall(tables, table, snapshot)
 
 
 def _read(
-    spark: SparkSession, files: Sequence[SourceFile], format: str, columns: Columns, options: Mapping[str, str]
-) -> tuple[Batch, dict[str, Readable], list[tuple[Any, str]]]:
+    spark: SparkSession, files: Sequence[SourceFile], format: str, columns: Columns
+) -> tuple[Batch, dict[str, Readable], list[tuple[int, str]]]:
     """The rows of all readable files; a file that only breaks under Spark is found by reading each alone."""
-    readable, refused = inspect(files, format=format, columns=columns, options=options)
+    from pyspark.errors import PySparkException
+
+    readable, refused = inspect(files, format=format, columns=columns)
 
     def rows(some: Sequence[Readable]) -> Batch:
         if not some:
-            return SmallBatch.fetch(spark.createDataFrame([], _empty(columns)))
-        frame = frame_of(spark, some, format=format, columns=columns, options=options)
+            return SmallBatch.empty(columns)
+        frame = frame_of(spark, some, format=format, columns=columns)
         if sum(file.size for file in some) <= SMALL_BYTES:
             return SmallBatch.fetch(frame)
-        large = LargeBatch.cached(frame)
-        large.counts()
-        return large
-
-    from pyspark.errors import PySparkException
+        return LargeBatch.cached(frame)
 
     try:
         batch = rows(readable)
@@ -158,89 +142,13 @@ def _read(
             try:
                 rows([file])
             except PySparkException as broken:
-                refused.append(
-                    (file.source.update_id, f"{file.source.path}: Spark cannot read it: {_first_line(broken)}")
-                )
+                reason = f"{file.source.path}: Spark cannot read it: {_first_line(broken)}"
+                refused.append((file.source.update_id, reason))
             else:
                 sound.append(file)
         readable = sound
         batch = rows(readable)
-    return batch, {key(file.source.path): file for file in readable}, refused
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sifted:
-    """What may go into the table, and what may not."""
-
-    batch: Batch
-    files: list[tuple[Any, str]]
-    rows: list[tuple[Any, int | None, str, str | None]]
-    quality: list[Quality]
-
-
-def _sift(
-    batch: Batch,
-    readable: Mapping[str, Readable],
-    columns: Columns,
-    options: Mapping[str, str],
-    expectations: Sequence[Mapping[str, Any]],
-    key: Sequence[str],
-) -> _Sifted:
-    files: dict[str, str] = {}
-    rows: list[tuple[Any, int | None, str, str | None]] = []
-
-    def kept_out(row: Row, reason: str) -> tuple[Any, int | None, str, str | None]:
-        file = readable[row.file]
-        return file.source.update_id, row.number if file.size <= ONE_PIECE else None, reason, row.raw
-
-    def why(row: Row) -> str:
-        layout = readable[row.file].layout
-        return row.reason or explain(row.raw or "", row.values, layout=layout, columns=columns, options=options)
-
-    counts = batch.counts()
-    spoilt = {file: (all_, bad) for file, (all_, bad) in counts.items() if bad > MOST_BAD_ROWS or (bad and bad == all_)}
-    some_bad = [file for file, (_, bad) in counts.items() if bad and file not in spoilt]
-    rows += [kept_out(row, why(row)) for row in batch.malformed(some_bad)]
-    for file, (all_, bad) in spoilt.items():
-        files[file] = f"{bad} of {all_} rows are malformed"
-        if bad <= MOST_BAD_ROWS:
-            files[file] += f"; first: {why(batch.malformed([file])[0])}"
-    batch = batch.without(files=spoilt)
-
-    verdict = batch.judge(expectations)
-    quality = list(verdict.quality)
-    if key and (repeated := batch.repeated(key)):
-        words = f"{repeated} rows repeat a key ({', '.join(key)}) within the batch"
-        quality.append(Quality(expect="unique key", on_fail="warn", success=False, unexpected=repeated, words=words))
-    if verdict.blocked:
-        files |= {file: "; ".join(verdict.blocked) for file in readable if file not in files}
-        rows = []
-    else:
-        blamed = {row.file: verdict.block_rows[row.id] for row in batch.rows(verdict.block_rows)}
-        files |= blamed
-        rows += [
-            kept_out(row, verdict.drop_rows[row.id]) for row in batch.rows(verdict.drop_rows) if row.file not in blamed
-        ]
-        rows = [row for row in rows if row[0] not in {readable[file].source.update_id for file in blamed}]
-    return _Sifted(
-        batch=batch.without(files=files, ids=verdict.drop_rows),
-        files=[
-            (readable[file].source.update_id, f"{readable[file].source.path}: {reason}")
-            for file, reason in files.items()
-        ],
-        rows=rows,
-        quality=quality,
-    )
-
-
-def _tidy(tables: Tables, table: str, marker: str, folder: str) -> None:
-    """Remove a failed attempt's folder when it is sure that no snapshot refers to it; otherwise upkeep will."""
-    try:
-        found = tables.find(table, marker)
-        if found is None or tables.summary(table, found).get(FOLDER) != folder:
-            remove_folder(folder)
-    except Exception:
-        log.warning("%s: left %s for upkeep", table, folder, exc_info=True)
+    return batch, {key_of(file.source.path): file for file in readable}, refused
 
 
 def _dump(outcome: LoadResult) -> str:
@@ -264,34 +172,17 @@ def _recall(tables: Tables, table: str, snapshot_id: int) -> LoadResult:
         },
         "quarantined_files": [tuple(each) for each in plain["quarantined_files"]],
         "quarantined_rows": [tuple(each) for each in plain["quarantined_rows"]],
-        "quality": [Quality(**each) for each in plain["quality"]],
+        "quality": [tuple(each) for each in plain["quality"]],
     }
     return LoadResult(**plain)
-
-
-def _finished(outcome: LoadResult, snapshot_id: int | None, stages: dict[str, float]) -> LoadResult:
-    from dataclasses import replace
-
-    return replace(outcome, snapshot_id=snapshot_id, stages=stages)
-
-
-def _empty(columns: Columns) -> str:
-    fields = [f"`{name}` {kind}" for name, kind in columns]
-    return ", ".join([*fields, "_file string", "_raw string", "_reason string"])
 
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n", 1)[0]
 
 
-class _Clock:
-    """Seconds per stage."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        start = time.monotonic()
-        yield
-        self.seconds[name] = time.monotonic() - start
+@contextmanager
+def _timed(stages: dict[str, float], name: str) -> Iterator[None]:
+    start = time.monotonic()
+    yield
+    stages[name] = time.monotonic() - start

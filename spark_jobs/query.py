@@ -45,7 +45,7 @@ def prepared(
             except AnalysisException as error:
                 failures[name] = error
         if len(failures) == len(waiting):
-            name, error = next(iter(failures.items()))
-            raise ValueError(f"virtual view {name} cannot be expanded: {str(error).splitlines()[0]}") from error
+            name, first = next(iter(failures.items()))
+            raise ValueError(f"virtual view {name} cannot be expanded: {str(first).splitlines()[0]}") from first
         waiting = {name: waiting[name] for name in failures}
     return spark.sql(sql), bytes_in

@@ -26,9 +26,7 @@ _CORRUPT = "_corrupt_record"
 _TEXT = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
 
 
-def frame_of(
-    spark: SparkSession, files: Sequence[Readable], *, format: str, columns: Columns
-) -> DataFrame:
+def frame_of(spark: SparkSession, files: Sequence[Readable], *, format: str, columns: Columns) -> DataFrame:
     """All files in as few reads as their layouts allow."""
     read = {"csv": _csv, "json": _json, "parquet": _parquet}[format]
 
@@ -70,9 +68,7 @@ def _json(spark: Any, paths: list[str], layout: Sequence[Any], columns: Columns,
     return _fitted(frame, columns, raw=F.when(_col(_CORRUPT).isNotNull() | strange, _col("value")))
 
 
-def _parquet(
-    spark: Any, paths: list[str], layout: Sequence[tuple[str, str]], columns: Columns, multiline: bool
-) -> Any:
+def _parquet(spark: Any, paths: list[str], layout: Sequence[tuple[str, str]], columns: Columns, multiline: bool) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
     fields = ", ".join(f"`{name}` {kind}" for name, kind in layout)

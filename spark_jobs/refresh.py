@@ -1,8 +1,8 @@
 """Refresh a view: run its SQL over pinned parent snapshots, replace its content in one snapshot.
 
 The parents' snapshots are pinned by the decision, so a refresh that is repeated, or late, computes the same rows. The
-view's columns are the query's: when they change, schema and content change in the same commit, with new field ids, since
-none of the old content stays.
+view's columns are the query's: when they change, schema and content change in the same commit, with new field ids,
+since none of the old content stays.
 """
 
 from __future__ import annotations
@@ -62,24 +62,17 @@ def refresh_view(
     progress(f"{view}: planning over {len(reads)} parents")
     result, bytes_in = prepared(spark, tables, sql, reads, virtual)
     planned = tables.plan_schema(view, _columns(view, result))
-    folder = tables.folder(view, marker)
     stages["plan"] = time.monotonic() - start
-
-    try:
+    with tables.attempt(view, marker) as folder:
         start = time.monotonic()
         progress(f"{view}: writing")
         result = schema.cast(result, planned)
         written = files.write_frame(result.coalesce(1) if bytes_in <= SMALL_BYTES else result, folder)
         stages["write"] = time.monotonic() - start
-
         start = time.monotonic()
         progress(f"{view}: committing")
-        snapshot = tables.replace(view, written, marker, {BYTES_IN: str(bytes_in)}, planned)
+        snapshot = tables.replace(view, written, marker, folder, schema=planned, extra={BYTES_IN: str(bytes_in)})
         stages["commit"] = time.monotonic() - start
-    except Exception:
-        if tables.find(view, marker) is None:
-            files.remove_folder(folder)
-        raise
     done = _recall(tables, view, snapshot)
     progress(f"{view}: {done.rows} rows in snapshot {snapshot}")
     return RefreshResult(

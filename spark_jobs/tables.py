@@ -14,6 +14,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError, ProgrammingError
 
 from spark_jobs import schema as schemas
-from spark_jobs.files import remove_files
+from spark_jobs.files import remove_folder
 from spark_jobs.schema import Columns, SchemaError
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ NAMESPACE = "warehouse"
 #: The Postgres schema of pyiceberg's two bookkeeping tables.
 CATALOG_SCHEMA = "iceberg"
 MARKER = "freshet.marker"
-#: Which call made the commit: tells a lost race from our own commit whose answer was lost.
-COMMIT = "freshet.commit"
+#: The attempt's own folder: tells a lost race from our own commit whose answer was lost.
+FOLDER = "freshet.folder"
 
 PROPERTIES = {
     "commit.retry.num-retries": "0",
@@ -62,6 +63,10 @@ _LOCK = 0x46726573686574
 
 class CommitGaveUp(Exception):  # noqa: N818 - it says what happened
     """A table was changed by others faster than we could commit to it."""
+
+
+class Superseded(Exception):  # noqa: N818 - it says what happened
+    """Newer work than this is in the table already: whoever asks has been given up for dead and must leave."""
 
 
 class Tables:
@@ -169,13 +174,8 @@ class Tables:
 
     # -- writing
 
-    def folder(self, name: str, marker: str) -> str:
-        """A folder of its own for one attempt's files."""
-        safe = re.sub(r"[^A-Za-z0-9._-]", "_", marker)
-        return f"{self._load(name).location()}/data/{safe}-{uuid.uuid4().hex}"
-
     def find(self, name: str, marker: str) -> int | None:
-        """The snapshot that carries the marker."""
+        """The snapshot that carries the marker; refuses a marker whose successor is there already."""
         try:
             found = _marked(self._load(name), marker)
         except NoSuchTableError:
@@ -184,9 +184,9 @@ class Tables:
 
     def summary(self, name: str, snapshot_id: int) -> dict[str, str]:
         """What a snapshot says of itself."""
-        return dict(_snapshot(self._load(name), snapshot_id).summary.additional_properties)
+        return _said(_snapshot(self._load(name), snapshot_id))
 
-    def append(self, name: str, files: Sequence[str], marker: str, extra: Mapping[str, str] | None = None) -> int:
+    def append(self, name: str, files: Sequence[str], marker: str, folder: str) -> int:
         """Add Parquet files as one snapshot; the marked snapshot that is already there, when there is one."""
 
         def stage(table: Table, change: Transaction, summary: dict[str, str]) -> None:
@@ -195,23 +195,18 @@ class Tables:
                 for file in new:
                     snapshot.append_data_file(file)
 
-        return self._commit(name, files, marker, extra or {}, stage)
+        return self._commit(name, {MARKER: marker, FOLDER: folder}, stage)
 
     def replace(
-        self,
-        name: str,
-        files: Sequence[str],
-        marker: str,
-        extra: Mapping[str, str] | None = None,
-        schema: Schema | None = None,
+        self, name: str, files: Sequence[str], marker: str, folder: str, *, schema: Schema, extra: Mapping[str, str]
     ) -> int:
         """Put these files in the place of all others as one overwrite snapshot; a reader sees all old or all new.
 
-        With a `schema` from `plan_schema` the columns change in the same commit.
+        The columns become those of `schema`, from `plan_schema`, in the same commit.
         """
 
         def stage(table: Table, change: Transaction, summary: dict[str, str]) -> None:
-            if schema is not None and schema.as_struct() != table.schema().as_struct():
+            if schema.as_struct() != table.schema().as_struct():
                 _swap_schema(name, table, change, schema)
             head = table.current_snapshot()
             old = [] if head is None else _data_files(table, head)
@@ -222,25 +217,19 @@ class Tables:
                 for file in new:
                     snapshot.append_data_file(file)
 
-        return self._commit(name, files, marker, extra or {}, stage)
+        return self._commit(name, {**extra, MARKER: marker, FOLDER: folder}, stage)
 
     def _commit(
-        self,
-        name: str,
-        files: Sequence[str],
-        marker: str,
-        extra: Mapping[str, str],
-        stage: Callable[[Table, Transaction, dict[str, str]], None],
+        self, name: str, summary: dict[str, str], stage: Callable[[Table, Transaction, dict[str, str]], None]
     ) -> int:
-        this_call = uuid.uuid4().hex
-        summary = {**extra, MARKER: marker, COMMIT: this_call}
         for _ in _tries(name):
             table = self._load(name)
             self._on_step("loaded")
-            found = _marked(table, marker)
+            found = _marked(table, summary[MARKER])
             if found is not None:
-                if found.summary.additional_properties.get(COMMIT) != this_call:
-                    self._discard(table, found, files)
+                if _said(found)[FOLDER] != summary[FOLDER]:
+                    log.info("%s: another attempt at %s was first", name, summary[MARKER])
+                    remove_folder(summary[FOLDER])
                 return int(found.snapshot_id)
             try:
                 change = table.transaction()
@@ -252,18 +241,29 @@ class Tables:
                 continue
             except DBAPIError as error:
                 # The answer was lost, the commit perhaps not: only the marker can tell.
-                log.warning("%s: commit of %s has an unknown outcome (%s); looking for it", name, marker, error)
+                log.warning("%s: commit of %s: %s; looking whether it took place", name, summary[MARKER], error)
                 continue
             self._on_step("committed")
-            committed = _marked(table, marker)
-            assert committed is not None, f"{name}: commit of {marker} left no snapshot"
+            committed = _marked(table, summary[MARKER])
+            assert committed is not None, f"{name}: commit of {summary[MARKER]} left no snapshot"
             return int(committed.snapshot_id)
         raise AssertionError("unreachable: _tries raises")
 
-    def _discard(self, table: Table, winner: Snapshot, files: Sequence[str]) -> None:
-        """Remove our files after another attempt won, unless they are the very files it committed."""
-        kept = {file.file_path for file in _data_files(table, winner)}
-        remove_files([file for file in files if file not in kept])
+    @contextmanager
+    def attempt(self, name: str, marker: str) -> Iterator[str]:
+        """A folder for one attempt's files, removed when the attempt fails and no snapshot refers to it."""
+        safe = re.sub(r"[^A-Za-z0-9._-]", "_", marker)
+        folder = f"{self._load(name).location()}/data/{safe}-{uuid.uuid4().hex}"
+        try:
+            yield folder
+        except Exception:
+            try:
+                if all(_said(snapshot).get(FOLDER) != folder for snapshot in self._load(name).snapshots()):
+                    remove_folder(folder)
+            except Exception:
+                # The first failure is the one to tell; upkeep removes what is left.
+                log.warning("%s: left %s behind", name, folder, exc_info=True)
+            raise
 
     # -- reading
 
@@ -324,10 +324,27 @@ def _tries(name: str) -> Iterator[int]:
 
 
 def _marked(table: Table, marker: str) -> Snapshot | None:
+    """The snapshot of this batch or refresh. Ids only grow, so a newer one in front means that this one's is past.
+
+    A batch is settled before the next begins and every one of them leaves a snapshot: with a newer batch in front, this
+    one is in the table and its snapshot has expired. A refresh with a newer one in front would bring old rows back.
+    """
     for snapshot in reversed(table.metadata.snapshots):
-        if snapshot.summary is not None and snapshot.summary.additional_properties.get(MARKER) == marker:
+        if _said(snapshot).get(MARKER) == marker:
             return snapshot
+    head = table.current_snapshot()
+    newest = "" if head is None else _said(head).get(MARKER, "")
+    if newest and _number(newest) > _number(marker):
+        raise Superseded(f"{table.name()[-1]}: {marker} comes too late, {newest} is there already")
     return None
+
+
+def _number(marker: str) -> int:
+    return int(marker.rpartition("-")[2])
+
+
+def _said(snapshot: Snapshot) -> dict[str, str]:
+    return {} if snapshot.summary is None else dict(snapshot.summary.additional_properties)
 
 
 def _snapshot(table: Table, snapshot_id: int) -> Snapshot:
