@@ -119,7 +119,12 @@ class SmallBatch:
     def judge(self, expectations: Sequence[Mapping[str, Any]]) -> Verdict:
         if not expectations:
             return Verdict()
-        return judge(self._rows.drop_columns([FILE, RAW, REASON]).to_pandas(), expectations, on_spark=False)
+        import pandas
+
+        # Without these a column of integers with a gap becomes floats, and large neighbours become equal.
+        whole = {pa.int32(): pandas.Int32Dtype(), pa.int64(): pandas.Int64Dtype(), pa.bool_(): pandas.BooleanDtype()}
+        rows = self._rows.drop_columns([FILE, RAW, REASON]).to_pandas(types_mapper=whole.get)
+        return judge(rows, expectations, on_spark=False)
 
     def repeated(self, key: Sequence[str]) -> int:
         distinct = self._rows.group_by(list(key)).aggregate([]).num_rows

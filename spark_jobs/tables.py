@@ -72,12 +72,8 @@ class Superseded(Exception):  # noqa: N818 - it says what happened
 class Tables:
     """The tables of one warehouse. Cheap to make, safe to use from several processes at once, not across a fork."""
 
-    def __init__(
-        self, catalog_uri: str, warehouse: Path | str, *, on_step: Callable[[str], None] = lambda step: None
-    ) -> None:
-        """`on_step` hears each step of a commit; tests stop the world there."""
-        self._on_step = on_step
-        url = make_url(catalog_uri)
+    def __init__(self, database_url: str, warehouse: Path | str) -> None:
+        url = make_url(database_url)
         options = f"{url.query.get('options', '')} -csearch_path={CATALOG_SCHEMA}".strip()
         location = str(warehouse) if "://" in str(warehouse) else str(Path(warehouse).absolute())
         self._settings = {
@@ -224,7 +220,6 @@ class Tables:
     ) -> int:
         for _ in _tries(name):
             table = self._load(name)
-            self._on_step("loaded")
             found = _marked(table, summary[MARKER])
             if found is not None:
                 if _said(found)[FOLDER] != summary[FOLDER]:
@@ -234,7 +229,6 @@ class Tables:
             try:
                 change = table.transaction()
                 stage(table, change, summary)
-                self._on_step("staged")
                 change.commit_transaction()
             except CommitFailedException as error:
                 log.info("%s: %s; trying again", name, error)
@@ -243,7 +237,6 @@ class Tables:
                 # The answer was lost, the commit perhaps not: only the marker can tell.
                 log.warning("%s: commit of %s: %s; looking whether it took place", name, summary[MARKER], error)
                 continue
-            self._on_step("committed")
             committed = _marked(table, summary[MARKER])
             assert committed is not None, f"{name}: commit of {summary[MARKER]} left no snapshot"
             return int(committed.snapshot_id)
