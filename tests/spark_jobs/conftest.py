@@ -169,9 +169,7 @@ class Jobs:
         return json.loads(self._process.stdout.readline())
 
     def close(self) -> None:
-        assert self._process.stdin
-        self._process.stdin.close()
-        self._process.wait(30)
+        self._process.communicate(timeout=30)
 
 
 @pytest.fixture(scope="session")

@@ -82,9 +82,7 @@ def test_a_load_taken_for_dead_that_wakes_up_after_its_successor_adds_nothing(
     check()
 
 
-def test_two_attempts_at_the_same_time_load_once(
-    ledger: Any, jobs: Any, batch: int, check: Callable[[], None]
-) -> None:
+def test_two_attempts_at_the_same_time_load_once(ledger: Any, jobs: Any, batch: int, check: Callable[[], None]) -> None:
     # Both have read the batch before either commits.
     pids = []
     for attempt in (1, 2):
