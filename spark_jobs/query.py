@@ -31,7 +31,7 @@ def prepared(
 
     bytes_in = 0
     for name, snapshot_id in reads.items():
-        frame, size = tables.read_sized(spark, name, snapshot_id)
+        frame, size = tables.read(spark, name, snapshot_id)
         frame.createOrReplaceTempView(f"`{name}`" if not name.isidentifier() else name)
         bytes_in += size
 
