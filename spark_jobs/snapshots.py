@@ -6,7 +6,7 @@ the folder of the attempt that made it.
 
 from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Operation, Snapshot
 
 from spark_jobs.schema import SchemaError
 
@@ -15,6 +15,8 @@ MARKER = "freshet.marker"
 FOLDER = "freshet.folder"
 #: Says that a snapshot holds the rows of the one before it, in other files.
 UPKEEP = "freshet.upkeep"
+#: Looking for what was added over more snapshots than this takes longer than it saves.
+MOST_STEPS = 50
 
 
 class Superseded(Exception):  # noqa: N818 - it says what happened
@@ -67,3 +69,25 @@ def data_files(table: Table, snapshot: Snapshot) -> list[DataFile]:
                 )
             files.append((entry.sequence_number or 0, entry.data_file.file_path, entry.data_file))
     return [file for _, _, file in sorted(files, key=lambda each: each[:2])]
+
+
+def added(table: Table, old: int, new: int) -> list[DataFile] | None:
+    """The files that were added from one snapshot to a later one; None when more took place, or it is forgotten.
+
+    Upkeep in between changes files and no rows: it is stepped over.
+    """
+    files: list[DataFile] = []
+    after = snapshot_of(table, new)
+    for _ in range(MOST_STEPS):
+        if after.snapshot_id == old:
+            return files
+        before = None if after.parent_snapshot_id is None else table.snapshot_by_id(after.parent_snapshot_id)
+        if before is None or after.summary is None:
+            return None
+        if UPKEEP not in said(after):
+            if after.summary.operation != Operation.APPEND:
+                return None
+            there = {file.file_path for file in data_files(table, before)}
+            files += [file for file in data_files(table, after) if file.file_path not in there]
+        after = before
+    return None

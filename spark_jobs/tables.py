@@ -64,8 +64,8 @@ class CommitGaveUp(Exception):  # noqa: N818 - it says what happened
     """A table was changed by others faster than we could commit to it."""
 
 
-class _GoneError(Exception):
-    """A file that was to be replaced is no longer in the table."""
+class Moved(Exception):  # noqa: N818 - it says what happened
+    """The table is no longer what the work was based on."""
 
 
 class Tables:
@@ -178,16 +178,31 @@ class Tables:
         """What a snapshot says of itself."""
         return said(snapshot_of(self.open(name), snapshot_id))
 
-    def append(self, name: str, files: Sequence[str], marker: str, folder: str) -> int:
-        """Add Parquet files as one snapshot; the marked snapshot that is already there, when there is one."""
+    def append(
+        self,
+        name: str,
+        files: Sequence[str],
+        marker: str,
+        folder: str,
+        *,
+        base: int | None = None,
+        extra: Mapping[str, str] | None = None,
+    ) -> int:
+        """Add Parquet files as one snapshot; the marked snapshot that is already there, when there is one.
+
+        With a `base`, only on top of that snapshot: raises Moved when another has come.
+        """
 
         def stage(table: Table, change: Transaction, summary: dict[str, str]) -> None:
+            head = table.current_snapshot()
+            if base is not None and (head is None or head.snapshot_id != base):
+                raise Moved(f"{name}: another snapshot than {base} is in front by now")
             new = _described(table, change, files)
             with change.update_snapshot(snapshot_properties=summary).merge_append() as snapshot:
                 for file in new:
                     snapshot.append_data_file(file)
 
-        return self._commit(name, {MARKER: marker, FOLDER: folder}, stage)
+        return self._commit(name, {**(extra or {}), MARKER: marker, FOLDER: folder}, stage)
 
     def replace(
         self, name: str, files: Sequence[str], marker: str, folder: str, *, schema: Schema, extra: Mapping[str, str]
@@ -218,8 +233,9 @@ class Tables:
             head = table.current_snapshot()
             there = {} if head is None else {file.file_path: file for file in data_files(table, head)}
             if head is None or not there.keys() >= set(old):
-                raise _GoneError
-            summary[MARKER] = said(head).get(MARKER, "")
+                raise Moved(f"{name}: a file that was to be merged is no longer there")
+            # It holds what the head holds, and so says of itself what the head says.
+            summary |= {key: said(head)[key] for key in said(head).keys() - {FOLDER} if key.startswith("freshet.")}
             new = _described(table, change, files)
             with change.update_snapshot(snapshot_properties=summary).overwrite() as snapshot:
                 for path in old:
@@ -229,7 +245,7 @@ class Tables:
 
         try:
             return self._commit(name, {FOLDER: folder, UPKEEP: "compacted"}, stage)
-        except _GoneError:
+        except Moved:
             remove_folder(folder)
             return None
 
@@ -314,14 +330,21 @@ class Tables:
         """The data files of a snapshot."""
         return [str(file.file_path) for file in self._planned(name, snapshot_id)[1]]
 
-    def read(self, spark: SparkSession, name: str, snapshot_id: int | None) -> tuple[DataFrame, int]:
-        """A snapshot as a Spark frame, its files with its schema, and how many bytes they have."""
+    def read(
+        self, spark: SparkSession, name: str, snapshot_id: int | None, only: Sequence[DataFile] | None = None
+    ) -> tuple[DataFrame, int]:
+        """A snapshot, or only some of its files, as a Spark frame with its schema; and how many bytes they have."""
         schema, files = self._planned(name, snapshot_id)
+        files = files if only is None else list(only)
         declared = schemas.spark_schema(schema)
         if not files:
             return spark.createDataFrame([], declared), 0
         frame = spark.read.schema(declared).parquet(*(str(file.file_path) for file in files))
         return frame, sum(int(file.file_size_in_bytes) for file in files)
+
+    def size(self, name: str, snapshot_id: int | None) -> int:
+        """How many bytes a snapshot's files have."""
+        return sum(int(file.file_size_in_bytes) for file in self._planned(name, snapshot_id)[1])
 
     def _planned(self, name: str, snapshot_id: int | None) -> tuple[Schema, list[DataFile]]:
         try:
