@@ -1,4 +1,4 @@
-"""What can happen to a warehouse. Each event says when; `Warehouse.apply` takes them in, and nothing else changes it."""
+"""What can happen to a warehouse. Each event says when; only `Warehouse.apply` takes them in and changes it."""
 
 from dataclasses import dataclass
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A base table. Loading n pending updates that cover `length` of time takes fixed + per_update*n + per_length*length."""
+    """A base table. Loading n updates that cover `length` takes fixed + per_update * n + per_length * length."""
 
     name: str
     fixed: float = 0.0

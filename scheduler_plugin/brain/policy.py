@@ -1,12 +1,15 @@
 """A policy ranks what may start and says why. The live scheduler and the simulator use the same objects.
 
-A policy of one's own is a subclass of `Ranked` with a `key`; a policy whose order changes as time passes is a subclass of
-`Policy`. It is one file in `policies/` and one line in its table.
+A policy of one's own is a subclass of `Ranked` with a `key`; a policy whose order changes as time passes is a subclass
+of `Policy`. It is one file in `policies/` and one line in its table.
+
+Where objects belong to groups of slots, each group has a policy object of its own, with its members and its slots; all
+of them look at the same warehouse.
 """
 
 import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -69,7 +72,17 @@ class Policy(ABC):
     #: True when it also refreshes views with stale ancestors, as FIFO does.
     runs_dirty: ClassVar[bool] = False
 
-    def __init__(self, params: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        params: Mapping[str, str] | None = None,
+        *,
+        members: Collection[str] | None = None,
+        slots: int | None = None,
+    ) -> None:
+        #: The only objects it may start; None means every one.
+        self.members = None if members is None else frozenset(members)
+        #: How many slots it fills; None means all of the warehouse's.
+        self.slots = slots
         self.params: dict[str, float] = dict(self.PARAMS)
         for name, value in (params or {}).items():
             if name not in self.PARAMS:
@@ -96,23 +109,36 @@ class Policy(ABC):
     def why(self, warehouse: Warehouse, position: int, now: float) -> str:
         """The impact in words."""
 
-    def order(self, warehouse: Warehouse, position: int, now: float) -> float:
+    def order(self, warehouse: Warehouse, position: int, now: float) -> float | tuple[float, ...]:
         """What is compared, the largest first; equals go by declaration."""
         return self.impact(warehouse, position, now)
 
-    def candidates(self, warehouse: Warehouse, now: float) -> list[Candidate]:
-        """Everything that could start now, best first."""
-        return [self._candidate(warehouse, each, now) for each in self._ranked(warehouse, warehouse.ready, now)]
+    def startable(self, warehouse: Warehouse) -> Iterable[int]:
+        """The objects that it could start now."""
+        return (each for each in warehouse.ready if self.serves(warehouse, each))
 
     def rivals(self, warehouse: Warehouse, position: int) -> Iterable[int]:
-        """The ready objects that compete with this one for the same slots."""
-        return warehouse.ready
+        """The objects that could start now and compete with this one for the same slots."""
+        return self.startable(warehouse)
+
+    def serves(self, warehouse: Warehouse, position: int) -> bool:
+        return self.members is None or warehouse.graph.names[position] in self.members
+
+    def room(self, warehouse: Warehouse) -> int:
+        """How many slots it fills, busy ones included."""
+        return warehouse.slots if self.slots is None else self.slots
+
+    def candidates(self, warehouse: Warehouse, now: float) -> list[Candidate]:
+        """Everything that could start now, best first."""
+        return [
+            self._candidate(warehouse, each, now) for each in self._ranked(warehouse, self.startable(warehouse), now)
+        ]
 
     def explain(self, warehouse: Warehouse, now: float, name: str) -> Explanation:
         """Why an object is, or is not, next."""
         position = warehouse.number(name)
         ranked = self._ranked(warehouse, self.rivals(warehouse, position), now)
-        rank = ranked.index(position) if position in warehouse.ready else None
+        rank = ranked.index(position) if position in ranked else None
         before = ranked if rank is None else ranked[:rank]
         return Explanation(
             object=name,
@@ -126,7 +152,9 @@ class Policy(ABC):
         )
 
     def _ranked(self, warehouse: Warehouse, positions: Iterable[int], now: float) -> list[int]:
-        return sorted(positions, key=lambda each: (-self.order(warehouse, each, now), each))
+        # Reversed keeps the first declared first among equals.
+        found = sorted(positions, reverse=True)
+        return sorted(found, key=lambda each: self.order(warehouse, each, now))[::-1]
 
     def _candidate(self, warehouse: Warehouse, position: int, now: float) -> Candidate:
         return Candidate(
@@ -189,11 +217,17 @@ class Ranked(Policy):
     That lets it keep lazy heaps: a decision costs what changed since the last one, not the size of the warehouse.
     """
 
-    def __init__(self, params: Mapping[str, str] | None = None) -> None:
-        super().__init__(params)
+    def __init__(
+        self,
+        params: Mapping[str, str] | None = None,
+        *,
+        members: Collection[str] | None = None,
+        slots: int | None = None,
+    ) -> None:
+        super().__init__(params, members=members, slots=slots)
         self._warehouse: Warehouse | None = None
         self._watch: Watch | None = None
-        self._lanes: dict[float, Lane] = {}
+        self._lanes: dict[int, Lane] = {}
 
     @abstractmethod
     def key(self, warehouse: Warehouse, position: int) -> float:
@@ -202,11 +236,11 @@ class Ranked(Policy):
     def order(self, warehouse: Warehouse, position: int, now: float) -> float:
         return self.key(warehouse, position)
 
-    def lane(self, warehouse: Warehouse, position: int) -> float:
+    def lane(self, warehouse: Warehouse, position: int) -> int:
         """Objects of one lane compete with each other."""
         return 0
 
-    def slot_lane(self, warehouse: Warehouse, slot: int) -> float | None:
+    def slot_lane(self, warehouse: Warehouse, slot: int) -> int | None:
         """The lane that a slot serves; None when it serves none."""
         return 0
 
@@ -230,7 +264,7 @@ class Ranked(Policy):
             self._warehouse, self._watch, self._lanes = warehouse, warehouse.watch(), {}
         touched, self._watch.touched = self._watch.touched, []
         for position in touched:
-            if position in warehouse.ready:
+            if position in warehouse.ready and self.serves(warehouse, position):
                 lane = self._lanes.setdefault(self.lane(warehouse, position), Lane())
                 lane.put(position, self.key(warehouse, position))
 

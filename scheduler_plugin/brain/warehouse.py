@@ -1,11 +1,11 @@
 """The warehouse's state: what each object holds, what it lacks, and what runs. Changed only by `apply`.
 
 Freshness is kept with one number per object: when the earliest update arrived that the object does not hold
-(`missing`, infinite while fresh). A refresh copies the smallest `missing` of its parents when it starts and publishes it
-when it ends; an arrival lowers it, also in the copy of a refresh under way, so that what arrives during a refresh leaves
-the view stale. A stale object has only stale descendants, which is why marking can stop at an object that is stale
-already, and why the stale ancestors of an object (its dirty counter, paper 004, section 4.3) are found by walking up
-through stale parents alone.
+(`missing`, infinite while fresh). A refresh copies the smallest `missing` of its parents when it starts and publishes
+it when it ends; an arrival lowers it, also in the copy of a refresh under way, so that what arrives during a refresh
+leaves the view stale. A stale object has only stale descendants, which is why marking can stop at an object that is
+stale already, and why the stale ancestors of an object (its dirty counter, paper 004, section 4.3) are found by
+walking up through stale parents alone.
 
 >>> from scheduler_plugin.brain import JobFinished, JobStarted, Table, UpdateArrived, View
 >>> warehouse = Warehouse([Table(name="r"), View(name="v", parents=("r",), cost=3)])
@@ -86,7 +86,7 @@ class Warehouse:
         count = len(declared)
         self.access = array("d", (each.access for each in declared))
         #: Of a refresh; the fixed part of a load.
-        self.fixed = array("d", (each.fixed if isinstance(each, Table) else each.cost for each in declared))
+        self.fixed = array("d", map(_fixed, declared))
         self.per_update = array("d", (each.per_update if isinstance(each, Table) else 0.0 for each in declared))
         self.per_length = array("d", (each.per_length if isinstance(each, Table) else 0.0 for each in declared))
         self.weight = array("d", (each.weight if isinstance(each, Table) else 0.0 for each in declared))
@@ -117,6 +117,14 @@ class Warehouse:
         self.held: set[int] = set()
         #: Stale, idle, not held, nothing stale above: what may start now.
         self.ready: set[int] = set()
+        #: Expected slot-seconds to make everything fresh; what a load under way has taken no longer counts.
+        self.backlog = 0.0
+        #: How many objects are stale.
+        self.stale = 0
+        views = [position for position in range(count) if not self.graph.tables[position]]
+        self._view_costs = math.fsum(self.fixed[each] for each in views)
+        #: How many views are materialized.
+        self.views = sum(not self.graph.virtual[each] for each in views)
         self.measures = Measures(current_to=self.current_to, tables=self.graph.tables, since=since, until=until)
         self._arrivals: deque[int] = deque()
         self._popularity: dict[int, float] = {}
@@ -201,6 +209,11 @@ class Warehouse:
             length, taken = sum(waiting[each].length for each in range(updates)), updates
         return fixed + self.per_update[position] * taken + self.per_length[position] * length
 
+    @property
+    def mean_view_cost(self) -> float:
+        """Mean cost of a refresh over all materialized views; 0 without any."""
+        return self._view_costs / self.views if self.views else 0.0
+
     def is_next_arrival(self, table: int) -> bool:
         """Whether the table may load, when loads keep the order of arrival."""
         return not self.arrival_order or (bool(self._arrivals) and self._arrivals[0] == table)
@@ -219,10 +232,8 @@ class Warehouse:
         at = self.now
         before = self.newest.get(table)
         release = event.at if event.release is None else event.release
-        if event.start is not None:
-            start = event.start
-        else:
-            start = self.current_to[table] if before is None else before
+        known_to = self.current_to[table] if before is None else before
+        start = known_to if event.start is None else event.start
         update = Update(start, release, at, event.update)
         waiting = self.pending.get(table)
         if waiting is None:
@@ -230,10 +241,11 @@ class Warehouse:
             self.pending_length[table] = 0.0
         waiting.append(update)
         self.pending_length[table] += update.length
+        self.backlog += self.per_update[table] + self.per_length[table] * update.length
         if before is None or release > before:
             self.newest[table] = release
-        if before is not None:
-            self.gaps.setdefault(table, deque(maxlen=GAPS)).append(release - before)
+            if before is not None:
+                self.gaps.setdefault(table, deque(maxlen=GAPS)).append(release - before)
         self.measures.arrived(update)
         if self.missing[table] == math.inf:
             self._turn_stale(table, at)
@@ -274,7 +286,10 @@ class Warehouse:
         if taken < 1:
             raise IllegalMove(f"{event.object} cannot start with {taken} updates; a batch has at least one")
         batch = tuple(waiting.popleft() for _ in range(taken))
-        self.pending_length[table] = sum(update.length for update in waiting)
+        length = sum(update.length for update in batch)
+        self.backlog -= self.per_update[table] * taken + self.per_length[table] * length
+        # Nothing left is exactly nothing, whatever rounding did on the way.
+        self.pending_length[table] = self.pending_length[table] - length if waiting else 0.0
         if self.arrival_order:
             self._arrivals.popleft()
             if self._arrivals:
@@ -310,7 +325,9 @@ class Warehouse:
         if job.batch:
             waiting = self.pending[position]
             waiting.extendleft(reversed(job.batch))
-            self.pending_length[position] = sum(update.length for update in waiting)
+            length = sum(update.length for update in job.batch)
+            self.pending_length[position] += length
+            self.backlog += self.per_update[position] * len(job.batch) + self.per_length[position] * length
             if self.arrival_order:
                 overtaken = self._arrivals[0] if self._arrivals else position
                 self._arrivals.appendleft(position)
@@ -326,13 +343,21 @@ class Warehouse:
 
     def _cost_learnt(self, event: events.CostLearnt) -> None:
         position = self.number(event.object)
-        for values, learnt in (
-            (self.fixed, event.cost),
-            (self.per_update, event.per_update),
-            (self.per_length, event.per_length),
-        ):
-            if learnt is not None:
-                values[position] = learnt
+        if event.cost is not None and not self.graph.virtual[position]:
+            more = event.cost - self.fixed[position]
+            self.fixed[position] = event.cost
+            if not self.graph.tables[position]:
+                self._view_costs += more
+            if self.missing[position] != math.inf:
+                self.backlog += more
+        if event.per_update is not None:
+            more = event.per_update - self.per_update[position]
+            self.per_update[position] = event.per_update
+            self.backlog += more * len(self.pending.get(position, ()))
+        if event.per_length is not None:
+            more = event.per_length - self.per_length[position]
+            self.per_length[position] = event.per_length
+            self.backlog += more * self.pending_length.get(position, 0.0)
         self._settle(position)
 
     def _access_changed(self, event: events.AccessChanged) -> None:
@@ -375,6 +400,8 @@ class Warehouse:
         turned = [first]
         while turned:
             parent = turned.pop()
+            self.stale += 1
+            self.backlog += self.fixed[parent]
             self.measures.turned_stale(parent, at)
             for child in self.graph.children[parent]:
                 stale_parents[child] += 1
@@ -392,6 +419,9 @@ class Warehouse:
         while turned:
             parent = turned.pop()
             self.missing[parent] = math.inf
+            self.stale -= 1
+            # Nothing stale is exactly nothing to do, whatever rounding did on the way.
+            self.backlog = self.backlog - self.fixed[parent] if self.stale else 0.0
             self.measures.turned_fresh(parent, at)
             for child in self.graph.children[parent]:
                 self.stale_parents[child] -= 1
@@ -456,3 +486,9 @@ class Warehouse:
         if position in self.held:
             words.append("held")
         return f"{name}: {', '.join(words)}"
+
+
+def _fixed(declared: Declared) -> float:
+    if isinstance(declared, Table):
+        return declared.fixed
+    return declared.cost if declared.materialized else 0.0
