@@ -1,0 +1,61 @@
+"""Run one policy over one workload and print the result as JSON.
+
+The workload is a JSON file, or - for standard input. docs/simulator.md describes the models, fields and measures.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from scheduler_plugin.cli.main import UserError
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--workload", required=True, metavar="FILE", help="a JSON file; - reads standard input")
+    parser.add_argument("--policy", required=True, metavar="NAME", help="one of `freshet policies` for that model")
+    parser.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="may be given several times")
+    parser.add_argument("--out", metavar="FILE", help="write the result there instead of standard output")
+    parser.add_argument("--json", action="store_true", help="the result is JSON with or without it")
+
+
+def run(options: argparse.Namespace) -> int:
+    from scheduler_plugin.simulator import MODELS, model
+    from scheduler_plugin.simulator.result import pieces
+    from scheduler_plugin.simulator.workload import Fields, WorkloadError, one_of, parse
+
+    try:
+        workload = parse(read(options.workload))
+        name = Fields(workload).choice("model", MODELS)
+        simulated = model(name)
+        one_of(options.policy, f"the policy of model {name}", simulated.POLICIES)
+        found = simulated.simulate(workload, options.policy, parameters(options.param))
+    except WorkloadError as error:
+        raise UserError(str(error), exit_code=2) from None
+    if options.out:
+        try:
+            with Path(options.out).open("w", encoding="utf-8") as out:
+                out.writelines(pieces(found))
+        except OSError as error:
+            raise UserError(f"cannot write {options.out}: {error.strerror}") from None
+    else:
+        sys.stdout.writelines(pieces(found))
+    return 0
+
+
+def read(name: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read the workload {name}: {error.strerror}", exit_code=2) from None
+
+
+def parameters(words: list[str]) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not name or not equals:
+            raise UserError(f"--param takes NAME=VALUE, not {word!r}", exit_code=2)
+        if name in given:
+            raise UserError(f"--param {name} is given twice", exit_code=2)
+        given[name] = value
+    return given
