@@ -4,7 +4,7 @@ Flights and weather come in event-time order, a file every few simulated hours, 
 8 and 9 February 2013 lasts: half the flights were cancelled, and more files land than can be loaded one by one. The
 registers (planes, airports, airlines) come in parts: most of each at the start, the rest now and then.
 
-Three things go wrong on purpose, so that there is something to see: a feed delivers an error page instead of a file (the
+Three things go wrong on purpose, so that there is something to see: a feed delivers an error page for a file (the
 right one follows later), a file is delivered twice, and the source really holds a wind of 1,048 mph.
 """
 
@@ -94,7 +94,7 @@ def expected_rows(drops: Iterable[Drop]) -> dict[str, int]:
 
 
 def _events(feed: str, rows: Sequence[Row], window: Window, speed: float, begins_at: datetime) -> list[Drop]:
-    """A file for every block of hours that has rows; a block without (nights have no flights) is covered by the next."""
+    """A file for every block of hours that has rows; one without (no flights at night) is covered by the next."""
     by_hour: dict[str, list[Row]] = {}
     for row in rows:
         by_hour.setdefault(str(row["time_hour"]), []).append(row)

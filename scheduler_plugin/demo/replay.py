@@ -6,14 +6,13 @@ types come from the catalog, as they do for whoever reads the files.
 
 import csv
 import json
-import os
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from scheduler_plugin.catalog import Catalog
+from scheduler_plugin.catalog import Catalog, landing_path
 from scheduler_plugin.demo.plan import ERROR_PAGE, Drop, choose_window, expected_rows, plan
 from scheduler_plugin.demo.source import EVENTS, REGISTERS, Row, read_rows
 
@@ -23,21 +22,21 @@ NUMBERS: dict[str, Callable[[str], Any]] = {"int": int, "long": int, "float": fl
 class Replay:
     """The plan, the folders, and what has been dropped so far."""
 
-    def __init__(self, catalog: Catalog, home: Path, drops: Sequence[Drop]) -> None:
+    def __init__(self, catalog: Catalog, landing: str, drops: Sequence[Drop]) -> None:
         self.catalog = catalog
-        self.home = home
+        self.landing = landing
         self.drops = tuple(drops)
         self.dropped: list[Drop] = []
 
     @classmethod
     def prepare(
-        cls, catalog: Catalog, home: Path, *, begins_at: datetime, minutes: float = 3, speed: float | None = None
+        cls, catalog: Catalog, landing: str, *, begins_at: datetime, minutes: float = 3, speed: float | None = None
     ) -> "Replay":
         """Reads the source and plans the replay. Takes about a second."""
         window, speed = choose_window(minutes, speed)
         rows: dict[str, list[Row]] = {feed: list(read_rows(feed, window.start, window.end)) for feed in EVENTS}
         rows |= {feed: list(read_rows(feed)) for feed in REGISTERS}
-        return cls(catalog, home, plan(rows, window, speed, begins_at))
+        return cls(catalog, landing, plan(rows, window, speed, begins_at))
 
     @property
     def seconds(self) -> float:
@@ -54,7 +53,7 @@ class Replay:
         pause: Callable[[float], Any] = time.sleep,
         on_drop: Callable[[Drop, Path], Any] = lambda drop, path: None,
     ) -> None:
-        """Drops every file at its time. `pause` may be `threading.Event.wait`: an answer that is true ends the replay."""
+        """Drops every file at its time. `pause` may be `Event.wait`: a true answer ends the replay."""
         begun = clock()
         for drop in self.drops:
             while (left := begun + drop.at_seconds - clock()) > 0:
@@ -66,7 +65,7 @@ class Replay:
         """Puts one file in place and remembers it."""
         feed = self.catalog.feeds[drop.feed]
         columns = self.catalog.tables[feed.table].columns
-        folder = Path(feed.landing_path(self.home))
+        folder = Path(landing_path(feed.landing, self.landing))
         folder.mkdir(parents=True, exist_ok=True)
         path, hidden = folder / drop.filename, folder / f".{drop.filename}.part"
         if drop.trouble == "error page":
@@ -74,7 +73,7 @@ class Replay:
         else:
             rows = [{name: _value(row.get(name), kind) for name, kind in columns.items()} for row in drop.rows]
             WRITERS[feed.format](hidden, list(columns), rows)
-        os.replace(hidden, path)
+        hidden.replace(path)
         self.dropped.append(drop)
         return path
 
