@@ -2,9 +2,3 @@
 
 What will happen is planned first, as plain values (`plan.py`, `reader.py`); `replay.py` then only writes files on time.
 """
-
-from scheduler_plugin.demo.plan import Drop, Window, choose_window, expected_rows, plan
-from scheduler_plugin.demo.reader import Access, plan_accesses
-from scheduler_plugin.demo.replay import Replay
-
-__all__ = ["Access", "Drop", "Replay", "Window", "choose_window", "expected_rows", "plan", "plan_accesses"]

@@ -1,29 +1,40 @@
 """What the replay will drop, and when: a pure plan, the same for the same input.
 
-Flights and weather come in event-time order, a file every few simulated hours, and every hour while the storm of
-8 and 9 February 2013 lasts: half the flights were cancelled, and more files land than can be loaded one by one. The
+Flights and weather come in event-time order, a file every few simulated hours, and three times as often while the storm
+of 8 and 9 February 2013 lasts: half the flights were cancelled, and more lands than can be refreshed one by one. The
 registers (planes, airports, airlines) come in parts: most of each at the start, the rest now and then.
 
-Three things go wrong on purpose, so that there is something to see: a feed delivers an error page for a file (the
-right one follows later), a file is delivered twice, and the source really holds a wind of 1,048 mph.
+Some things go wrong on purpose, so that there is something to see: a feed delivers an error page for a file (the right
+one follows later), a file is delivered twice, and one ends in a line that was cut off. The source itself adds a wind of
+1,048 mph.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from enum import StrEnum
 
-from scheduler_plugin.demo.source import EVENTS, REGISTERS, Row
+import polars as pl
+
+from scheduler_plugin.demo.source import EVENTS, REGISTERS
 
 HOUR = timedelta(hours=1)
 #: Seconds of the replay between files of a feed when nothing special happens.
-QUIET_SECONDS = 2.8
-#: Shares of the replay after which another part of each register arrives.
+QUIET_SECONDS = 2.4
+#: How much more often files land in the storm.
+SURGE = 3
+#: Shares of the replay after which another part of each register arrives, and how much of it comes first.
 REGISTER_PARTS = (0.0, 0.25, 0.5, 0.75)
 FIRST_PART = 0.85
 EXTENSIONS = {"planes": "parquet", "airports": "json"}
-#: Instead of a file of flights; what a gateway says when the system behind it is down.
-ERROR_PAGE = "<html><head><title>503 Service Unavailable</title></head><body>Try again later</body></html>\n"
+#: A replay with fewer files of a feed has too few for anything to go wrong in.
+FEWEST_FOR_TROUBLE = 12
+
+
+class Trouble(StrEnum):
+    ERROR_PAGE = "error page"
+    TWICE = "delivered twice"
+    CUT_LINE = "cut line"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +49,14 @@ class Window:
         return (self.end - self.start).total_seconds()
 
 
-#: Midnight to midnight in New York (UTC-5 in winter): the days before, the storm, the mending, and the impossible wind.
+#: Midnight to midnight in New York (UTC-5 in winter): days before, the storm, the mending, and the impossible wind.
 STORM_WEEK = Window(start=datetime(2013, 2, 5, 5, tzinfo=UTC), end=datetime(2013, 2, 13, 5, tzinfo=UTC))
 #: From noon on the 8th, when cancelling began, to the end of the 9th.
 STORM = Window(start=datetime(2013, 2, 8, 17, tzinfo=UTC), end=datetime(2013, 2, 10, 5, tzinfo=UTC))
 YEAR = Window(start=datetime(2013, 1, 1, 5, tzinfo=UTC), end=datetime(2014, 1, 1, 5, tzinfo=UTC))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Drop:
     """One file that lands."""
 
@@ -53,10 +64,15 @@ class Drop:
     at_seconds: float
     feed: str
     filename: str
-    rows: tuple[Row, ...]
-    #: How many of the rows should be in the table in the end.
-    loaded: int
-    trouble: Literal["error page", "delivered twice", None] = None
+    rows: pl.DataFrame
+    #: The stretch of 2013 it holds; None for a part of a register.
+    covers: Window | None = None
+    trouble: Trouble | None = None
+
+    @property
+    def adds_rows(self) -> int:
+        """Rows of the source that come with this file and with none before it."""
+        return 0 if self.trouble in (Trouble.ERROR_PAGE, Trouble.TWICE) else self.rows.height
 
 
 def choose_window(minutes: float, speed: float | None = None) -> tuple[Window, float]:
@@ -75,129 +91,89 @@ def choose_window(minutes: float, speed: float | None = None) -> tuple[Window, f
     return Window(start=start, end=start + length), speed
 
 
-def plan(rows: Mapping[str, Sequence[Row]], window: Window, speed: float, begins_at: datetime) -> list[Drop]:
-    """Every file of the replay in order of time. `rows`: feed -> its rows inside the window (registers: all)."""
+def plan(source: Mapping[str, pl.DataFrame], window: Window, speed: float) -> list[Drop]:
+    """Every file of the replay in order of time. `source`: feed -> all its rows, as `source.read` gives them."""
     drops: list[Drop] = []
     for feed in EVENTS:
-        drops += _events(feed, rows[feed], window, speed, begins_at)
+        drops += _events(feed, source[feed], window, speed)
     for feed in REGISTERS:
-        drops += _register(feed, rows[feed], window.seconds / speed, begins_at)
+        drops += _register(feed, source[feed], window.seconds / speed)
     return sorted(drops, key=lambda drop: (drop.at_seconds, drop.feed, drop.filename))
 
 
-def expected_rows(drops: Iterable[Drop]) -> dict[str, int]:
-    """Feed -> rows that its table holds once all of these files have been dealt with."""
-    found: dict[str, int] = {}
-    for drop in drops:
-        found[drop.feed] = found.get(drop.feed, 0) + drop.loaded
-    return found
-
-
-def _events(feed: str, rows: Sequence[Row], window: Window, speed: float, begins_at: datetime) -> list[Drop]:
+def _events(feed: str, rows: pl.DataFrame, window: Window, speed: float) -> list[Drop]:
     """A file for every block of hours that has rows; one without (no flights at night) is covered by the next."""
-    by_hour: dict[str, list[Row]] = {}
-    for row in rows:
-        by_hour.setdefault(str(row["time_hour"]), []).append(row)
+    rows = rows.sort("time_hour", maintain_order=True)
+    hours = rows["time_hour"]
     drops: list[Drop] = []
-    covered = 0.0
-    for start, end in _blocks(window, speed):
-        hours = [start + number * HOUR for number in range(round((end - start) / HOUR))]
-        inside = tuple(row for hour in hours for row in by_hour.get(f"{hour:%Y-%m-%dT%H:%M:%SZ}", ()))
-        if not inside:
+    covered = window.start
+    for end in _block_ends(window, speed):
+        first, last = (int(hours.search_sorted(f"{moment:%Y-%m-%dT%H:%M:%SZ}")) for moment in (covered, end))
+        if first == last:
             continue
-        at = (end - window.start).total_seconds() / speed
         drops.append(
             Drop(
-                at_seconds=at,
+                at_seconds=(end - window.start).total_seconds() / speed,
                 feed=feed,
-                filename=_filename(feed, f"{start:%Y-%m-%dT%H}", covered, at, begins_at),
-                rows=inside,
-                loaded=sum(not _breaks_an_expectation(row) for row in inside),
+                filename=f"{feed}_{covered:%Y%m%dT%H%M%SZ}_{end:%Y%m%dT%H%M%SZ}.{EXTENSIONS.get(feed, 'csv')}",
+                rows=rows.slice(first, last - first),
+                covers=Window(start=covered, end=end),
             )
         )
-        covered = at
-    # A short replay has too few files for anything to go wrong in.
-    if len(drops) < 12:
+        covered = end
+    if len(drops) < FEWEST_FOR_TROUBLE:
         return drops
-    return _with_error_page(drops, begins_at) if feed == "flights" else _with_second_delivery(drops, begins_at)
+    return _troubled_flights(drops) if feed == "flights" else _troubled_weather(drops)
 
 
-def _blocks(window: Window, speed: float) -> list[tuple[datetime, datetime]]:
+def _block_ends(window: Window, speed: float) -> list[datetime]:
     quiet = max(1, round(QUIET_SECONDS * speed / 3600))
-    blocks = []
-    start = window.start
-    while start < window.end:
-        stormy = STORM.start <= start < STORM.end
-        end = min(start + (max(1, quiet // 3) if stormy else quiet) * HOUR, window.end)
-        if start < STORM.start < end:
-            end = STORM.start
-        blocks.append((start, end))
-        start = end
-    return blocks
+    ends = []
+    at = window.start
+    while at < window.end:
+        stormy = STORM.start <= at < STORM.end
+        end = min(at + (max(1, quiet // SURGE) if stormy else quiet) * HOUR, window.end)
+        at = STORM.start if at < STORM.start < end else end
+        ends.append(at)
+    return ends
 
 
-def _with_error_page(drops: list[Drop], begins_at: datetime) -> list[Drop]:
-    """A quarter into the replay a file is an error page; what should have been in it comes two files later."""
-    number = len(drops) // 4
-    lost, later = drops[number], drops[number + 2]
-    page = Drop(
-        at_seconds=lost.at_seconds,
-        feed=lost.feed,
-        filename=lost.filename,
-        rows=(),
-        loaded=0,
-        trouble="error page",
-    )
-    begun = drops[number - 1].at_seconds
-    again = Drop(
-        at_seconds=later.at_seconds,
-        feed=lost.feed,
-        filename=_filename(lost.feed, "resent", begun, later.at_seconds, begins_at),
-        rows=lost.rows,
-        loaded=lost.loaded,
-    )
-    return [*drops[:number], page, *drops[number + 1 :], again]
+def _troubled_flights(drops: list[Drop]) -> list[Drop]:
+    """A quarter in, a file is an error page and comes properly two files later; halfway, one ends in a cut line."""
+    lost, cut = len(drops) // 4, len(drops) // 2
+    late = replace(drops[lost], at_seconds=drops[lost + 2].at_seconds, filename=_renamed(drops[lost], "resent"))
+    drops[lost] = replace(drops[lost], trouble=Trouble.ERROR_PAGE)
+    drops[cut] = replace(drops[cut], trouble=Trouble.CUT_LINE)
+    return [*drops, late]
 
 
-def _with_second_delivery(drops: list[Drop], begins_at: datetime) -> list[Drop]:
-    """A third into the replay a file comes once more, under another name."""
+def _troubled_weather(drops: list[Drop]) -> list[Drop]:
+    """A third in, a file comes once more under another name, with the one after it."""
     number = len(drops) // 3
-    first, following = drops[number], drops[number + 1]
-    twice = Drop(
-        at_seconds=following.at_seconds,
-        feed=first.feed,
-        filename=_filename(first.feed, "again", first.at_seconds, following.at_seconds, begins_at),
-        rows=first.rows,
-        loaded=0,
-        trouble="delivered twice",
+    again = replace(
+        drops[number],
+        at_seconds=drops[number + 1].at_seconds,
+        filename=_renamed(drops[number], "again"),
+        trouble=Trouble.TWICE,
     )
-    return [*drops, twice]
+    return [*drops, again]
 
 
-def _register(feed: str, rows: Sequence[Row], seconds: float, begins_at: datetime) -> list[Drop]:
-    first = round(len(rows) * FIRST_PART)
+def _renamed(drop: Drop, tag: str) -> str:
+    stem, _, extension = drop.filename.rpartition(".")
+    return f"{stem}_{tag}.{extension}"
+
+
+def _register(feed: str, rows: pl.DataFrame, seconds: float) -> list[Drop]:
+    first = round(rows.height * FIRST_PART)
     later = len(REGISTER_PARTS) - 1
-    cuts = [0, *(first + (len(rows) - first) * number // later for number in range(later + 1))]
-    drops = []
-    for number, share in enumerate(REGISTER_PARTS):
-        part = tuple(rows[cuts[number] : cuts[number + 1]])
-        at = share * seconds
-        begun = at - seconds / len(REGISTER_PARTS)
-        name = _filename(feed, f"part{number + 1}", begun, at, begins_at)
-        drops.append(Drop(at_seconds=at, feed=feed, filename=name, rows=part, loaded=len(part)))
-    return drops
-
-
-def _breaks_an_expectation(row: Row) -> bool:
-    """Whether the gate will drop the row: only the impossible wind (include/expectations/weather.yml)."""
-    return float(row.get("wind_speed") or 0) > 200
-
-
-def _filename(feed: str, tag: str, start: float, end: float, begins_at: datetime) -> str:
-    """The name says which stretch of the replay the file covers, to the millisecond (the pattern in the catalog)."""
-    since, until = (
-        (begins_at + timedelta(seconds=seconds)).astimezone(UTC).isoformat(timespec="milliseconds")
-        for seconds in (start, end)
-    )
-    stamps = "_".join(each.replace("-", "").replace(":", "").replace("+0000", "Z") for each in (since, until))
-    return f"{feed}_{tag}_{stamps}.{EXTENSIONS.get(feed, 'csv')}"
+    cuts = [0, *(first + (rows.height - first) * number // later for number in range(later + 1))]
+    return [
+        Drop(
+            at_seconds=share * seconds,
+            feed=feed,
+            filename=f"{feed}_part{number + 1}.{EXTENSIONS.get(feed, 'csv')}",
+            rows=rows.slice(cuts[number], cuts[number + 1] - cuts[number]),
+        )
+        for number, share in enumerate(REGISTER_PARTS)
+    ]
