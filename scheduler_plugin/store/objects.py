@@ -78,8 +78,8 @@ def take_in(database: Database, catalog: CatalogRow) -> bool:
 
 
 def definition(spec: Mapping[str, Any]) -> Any:
-    """What makes a view's content: its SQL. A table's content is its files, whatever else changes."""
-    return spec.get("sql")
+    """What makes a view's content: its SQL and that of the virtual views it reads. A table's content is its files."""
+    return spec.get("sql"), spec.get("virtual")
 
 
 def in_force(database: Database) -> CatalogRow | None:
