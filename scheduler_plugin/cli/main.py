@@ -27,6 +27,7 @@ class UserError(Exception):
 #: Command -> one line for `freshet --help`. The module has the command's name.
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
+        "check": "check the catalog and show what it holds",
         "simulate": "run one policy over one workload and print the result",
         "policies": "list the policies the simulator and the scheduler know",
         "test": "run the tests; --fast runs the pure ones only",
