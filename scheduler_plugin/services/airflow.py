@@ -1,4 +1,4 @@
-"""Airflow on this machine: api-server, scheduler, dag-processor and triggerer, on loopback, tuned to act within seconds.
+"""Airflow on this machine: api-server, scheduler, dag-processor and triggerer, on loopback, quick to act.
 
 Everything is set through AIRFLOW__ variables, so no airflow.cfg of the user's is read or written outside FRESHET_HOME.
 The heartbeats are short because a dead triggerer or job should be noticed in seconds; the loops are short because an
@@ -193,7 +193,7 @@ def health(settings: Settings) -> dict[str, Any] | None:
 
 
 def is_healthy(component: str, record: Record, told: Mapping[str, Any] | None) -> bool:
-    """A component is healthy when it has given a sign of life since it was started: an older one was its forerunner's."""
+    """Has it given a sign of life since it was started? An older one was its forerunner's."""
     if told is None:
         return False
     if component == API_SERVER:
