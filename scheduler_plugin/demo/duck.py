@@ -41,7 +41,7 @@ def in_duckdb(sql: str) -> str:
             return exp.Anonymous(this="quantile_disc", expressions=[node.this, node.args["quantile"]])
         return node
 
-    return sqlglot.parse_one(sql, read="spark").transform(exact).sql(dialect="duckdb", comments=False)
+    return str(sqlglot.parse_one(sql, read="spark").transform(exact).sql(dialect="duckdb", comments=False))
 
 
 def scan(metadata_location: str) -> str:
@@ -51,13 +51,9 @@ def scan(metadata_location: str) -> str:
 
 
 def newest_metadata(warehouse: Path) -> dict[str, str]:
-    """Table -> its newest metadata file below a warehouse folder. A catalog knows better, where there is one at hand."""
-    found: dict[str, Path] = {}
-    for file in sorted(
-        warehouse.glob("**/metadata/*.metadata.json"), key=lambda file: (file.name, file.stat().st_mtime)
-    ):
-        found[file.parent.parent.name] = file
-    return {name: str(file) for name, file in found.items()}
+    """Table -> its newest metadata file below a warehouse folder, for when no catalog is at hand to ask."""
+    files = sorted(warehouse.glob("**/metadata/*.metadata.json"), key=lambda file: (file.name, file.stat().st_mtime))
+    return {file.parent.parent.name: str(file) for file in files}
 
 
 def _extension(name: str) -> Path:
