@@ -30,6 +30,9 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "up": "start Postgres, Spark and Airflow, or what is missing of them",
         "down": "stop them all; data stays",
+        "status": "show the services, how fresh each object is, and the latest decisions",
+        "logs": "show the services' logs; -f follows them",
+        "doctor": "say what is there, what is missing, and what to do about it",
         "check": "check the catalog and show what it holds",
         "simulate": "run one policy over one workload and print the result",
         "policies": "list the policies the simulator and the scheduler know",
