@@ -15,6 +15,7 @@ from scheduler_plugin.catalog.model import (
     Policy,
     Table,
     View,
+    landing_path,
 )
 from scheduler_plugin.catalog.problems import CatalogError
 
@@ -30,5 +31,6 @@ __all__ = [
     "Table",
     "View",
     "catalog_path",
+    "landing_path",
     "load_catalog",
 ]

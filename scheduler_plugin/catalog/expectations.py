@@ -75,7 +75,7 @@ def _expectation(
             where,
             f", `on_fail`: `{expect}` judges the batch as a whole and names no rows. Use block or warn.",
         )
-    arguments = {str(key): value for key, value in line.items() if key not in ("expect", "on_fail")}
+    arguments = {str(key): fields.take(key, values.plain, None) for key in line if key not in ("expect", "on_fail")}
     for key in COLUMN_ARGUMENTS:
         named = arguments.get(key, [])
         for column in named if isinstance(named, Sequence) and not isinstance(named, str) else [named]:

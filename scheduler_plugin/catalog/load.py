@@ -114,9 +114,10 @@ class _Reader:
         name = fields.take("name", values.name, "default")
         if self.policies is not None and name is not None and name not in self.policies:
             self.problems.add(fields.where, f" `{name}` does not exist.{self.problems.hint(name, self.policies)}")
-        params = fields.take("params", mapping, {})
+        given = Fields(self.problems, f"{fields.where}, params", fields.take("params", mapping, {}) or {})
         fields.done()
-        return Policy(name=name, params=MappingProxyType(dict(params or {})))
+        params = {str(key): given.take(key, values.plain, None) for key in given.values}
+        return Policy(name=name, params=MappingProxyType(params))
 
     def feeds(self, entries: Mapping[Any, Any]) -> tuple[dict[str, Feed], dict[str, Table]]:
         feeds: dict[str, Feed] = {}

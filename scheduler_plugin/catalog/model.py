@@ -14,6 +14,11 @@ from typing import Any, Literal
 OnFail = Literal["block", "drop", "warn"]
 
 
+def landing_path(landing: str, base: str) -> str:
+    """Where a feed's files land: `landing` as written, or below `base`, the installation's landing folder or URL."""
+    return landing if "://" in landing or Path(landing).is_absolute() else f"{base.rstrip('/')}/{landing}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnInterval:
     """A file covers the time from its smallest value of a column to its largest plus `length`."""
@@ -65,12 +70,6 @@ class Feed:
     interval: ColumnInterval | PatternInterval | None
     #: Seconds between files, as far as is known beforehand.
     period: float
-
-    def landing_path(self, home: Path) -> str:
-        """Where the files land. Relative paths are below `landing/` of the installation's home (FRESHET_HOME)."""
-        if "://" in self.landing or Path(self.landing).is_absolute():
-            return self.landing
-        return str(home / "landing" / self.landing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

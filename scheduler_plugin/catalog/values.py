@@ -1,5 +1,6 @@
 """The plain values of a catalog: names, numbers, durations, column types. A parser's ValueError says the way out."""
 
+import json
 import math
 import re
 from collections.abc import Callable, Collection
@@ -73,6 +74,15 @@ def text(value: Any) -> str:
 def flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"{kind(value)} is neither true nor false.")
+    return value
+
+
+def plain(value: Any) -> Any:
+    """A value as it is, if JSON can hold it: catalogs are kept as JSON."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        raise ValueError(f"{kind(value)} is not plain text, a number, or a list of these. Put it in quotes.") from None
     return value
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from scheduler_plugin.store.database import Database, log_events
-from scheduler_plugin.store.models import CatalogVersion, Event, EventKind, Object
+from scheduler_plugin.store.models import CatalogVersion, Event, EventKind, Freshness, Object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +45,10 @@ def take_in(database: Database, catalog: CatalogRow) -> bool:
         event = (connection.execute(select(func.max(Event.id))).scalar_one() or 0) + 1
         before = {row.name: row for row in connection.execute(select(Object.name, Object.spec, Object.removed_at))}
         names = [item.name for item in catalog.objects]
+        gone = Object.name.not_in(names) & Object.removed_at.is_(None)
+        removed = connection.execute(update(Object).where(gone).values(removed_at=now).returning(Object.name)).scalars()
         connection.execute(
-            update(Object).where(Object.name.not_in(names), Object.removed_at.is_(None)).values(removed_at=now)
+            update(Freshness).where(Freshness.object.in_(removed.all()), Freshness.until.is_(None)).values(until=now)
         )
         for position, item in enumerate(catalog.objects):
             known = before.get(item.name)
@@ -76,8 +78,8 @@ def take_in(database: Database, catalog: CatalogRow) -> bool:
 
 
 def definition(spec: Mapping[str, Any]) -> Any:
-    """What makes a view's content: its SQL. A table's content is its files, whatever else changes."""
-    return spec.get("sql")
+    """What makes a view's content: its SQL and that of the virtual views it reads. A table's content is its files."""
+    return spec.get("sql"), spec.get("virtual")
 
 
 def in_force(database: Database) -> CatalogRow | None:

@@ -12,7 +12,15 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler_plugin.catalog import Catalog, CatalogError, ColumnInterval, PatternInterval, catalog_path, load_catalog
+from scheduler_plugin.catalog import (
+    Catalog,
+    CatalogError,
+    ColumnInterval,
+    PatternInterval,
+    catalog_path,
+    landing_path,
+    load_catalog,
+)
 from scheduler_plugin.catalog.graph import cycles, levels
 from scheduler_plugin.catalog.parents import parents_of
 
@@ -82,12 +90,16 @@ def test_a_file_name_that_tells_no_interval_is_refused(by_name: PatternInterval,
 
 
 @pytest.mark.parametrize(
-    ("landing", "path"),
-    [("flights", "/home/x/landing/flights"), ("/drop", "/drop"), ("s3://bucket/flights", "s3://bucket/flights")],
+    ("landing", "base", "path"),
+    [
+        ("flights", "/home/x/landing", "/home/x/landing/flights"),
+        ("flights", "s3://bucket/in/", "s3://bucket/in/flights"),
+        ("/drop", "/home/x/landing", "/drop"),
+        ("s3://bucket/flights", "/home/x/landing", "s3://bucket/flights"),
+    ],
 )
-def test_relative_landing_paths_are_below_the_home(bent: Callable[..., Catalog], landing: str, path: str) -> None:
-    catalog = bent(lambda content: setitem(content["feeds"]["flights"], "landing", landing))
-    assert catalog.feeds["flights"].landing_path(Path("/home/x")) == path
+def test_relative_landing_paths_are_below_the_installations_landing_folder(landing: str, base: str, path: str) -> None:
+    assert landing_path(landing, base) == path
 
 
 EXPECTATION = "- {expect: expect_column_values_to_not_be_null, column: delay, on_fail: drop}"

@@ -278,6 +278,10 @@ def test_sql_that_cannot_be_a_view_gets_its_own_complaint_and_no_other(
 #: An expectations file of flights, and the one complaint that answers it.
 EXPECTATIONS = [
     (
+        "- {expect: expect_column_max_to_be_between, column: time_hour, min_value: 2013-01-01, on_fail: warn}",
+        "expectation 1, `min_value`: `2013-01-01` is not plain text, a number, or a list of these. Put it in quotes.",
+    ),
+    (
         "- {expect: expect_column_values_to_not_be_nul, column: delay, on_fail: drop}",
         "expectation 1, `expect`: `expect_column_values_to_not_be_nul` does not exist. "
         "Did you mean `expect_column_values_to_not_be_null`?",
