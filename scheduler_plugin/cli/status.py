@@ -5,6 +5,7 @@ The exit code is 0 when every service is up, 3 otherwise.
 
 import argparse
 import json
+import sys
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,8 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(told, indent=2, default=_plain))
     else:
         print(_services(services, settings))
-        print(f"\n{_objects(board) if board else trouble}")
+        print()
+        _show(board) if board else print(trouble)
     return 0 if set(states.values()) == {"up"} else NOT_ALL_UP
 
 
@@ -70,40 +72,16 @@ def _services(services: list[stack.ServiceStatus], settings: Settings) -> str:
     return table(("service", "state", "address", "pid", "for"), rows, right=("pid", "for"))
 
 
-def _objects(board: "Board") -> str:
-    rows = [
-        (
-            item.name,
-            item.kind if item.materialized else f"virtual {item.kind}",
-            "fresh" if item.fresh else "stale",
-            duration(item.staleness) + _beyond(item.staleness, item.staleness_limit),
-            item.pending or "-",
-            item.running or "-",
-            "-" if item.rows is None else item.rows,
-            duration(item.mean_slot_seconds),
-            duration((board.at - item.last_committed_at).total_seconds() if item.last_committed_at else None),
-        )
-        for item in board.objects
-    ]
-    header = ("object", "kind", "is", "behind", "pending", "job", "rows", "cost", "committed")
-    parts = [
-        table(header, rows, right=("behind", "pending", "rows", "cost", "committed"))
-        if rows
-        else "No objects yet: the tick has not read the catalog."
-    ]
-    if board.qod is not None:
-        parts.append(f"QoD {board.qod:.1%} of all reads so far met a fresh object.")
-    if board.decisions:
-        latest = [
-            (f"{item.decided_at.astimezone():%H:%M:%S}", item.id, item.object, item.state, item.error or item.why)
-            for item in board.decisions
-        ]
-        parts.append(table(("decided", "id", "object", "state", "why"), latest, right=("id",)))
-    return "\n\n".join(parts)
+def _show(board: "Board") -> None:
+    from rich.console import Console
 
+    from scheduler_plugin.cli.board import render
 
-def _beyond(staleness: float | None, limit: float | None) -> str:
-    return "!" if staleness is not None and limit is not None and staleness > limit else ""
+    if not board.objects:
+        print("No objects yet: the tick has not read the catalog.")
+        return
+    # Without a terminal nothing says how wide a line may be; let nothing be cut off.
+    Console(width=None if sys.stdout.isatty() else 160, highlight=False).print(render(board, title="freshet"))
 
 
 def _plain(value: object) -> object:
