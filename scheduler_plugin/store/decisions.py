@@ -384,10 +384,11 @@ def _settle_batch(connection: Connection, batch: int, claim: Claim, outcome: Out
     )
     connection.execute(
         text(
-            "UPDATE freshet.update SET state = new.state, reason = new.reason, rows = new.rows, settled_at = :now, "
-            "covers_from = coalesce(new.covers_from, covers_from), covers_to = coalesce(new.covers_to, covers_to) "
+            "UPDATE freshet.update AS old SET state = new.state, reason = new.reason, rows = new.rows, "
+            "settled_at = :now, covers_from = coalesce(new.covers_from, old.covers_from), "
+            "covers_to = coalesce(new.covers_to, old.covers_to) "
             "FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS new(id bigint, state text, reason text, rows bigint, "
-            "covers_from timestamptz, covers_to timestamptz) WHERE freshet.update.id = new.id"
+            "covers_from timestamptz, covers_to timestamptz) WHERE old.id = new.id"
         ),
         {"now": now, "rows": json.dumps([_settled(source.id, refused, outcome) for source in claim.updates])},
     )
