@@ -28,6 +28,7 @@ class UserError(Exception):
 #: Command -> one line for `freshet --help`. The module has the command's name.
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
+        "demo": "start everything and watch it keep New York's flights of 2013 fresh",
         "up": "start Postgres, Spark and Airflow, or what is missing of them",
         "down": "stop them all; data stays",
         "status": "show the services, how fresh each object is, and the latest decisions",

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -55,10 +55,8 @@ def up(settings: Settings, progress: Progress) -> None:
 
 
 def down(home: Home, progress: Progress) -> None:
-    """Nothing of this home's is left running when it returns."""
-    if not home.run.exists():
-        return
-    with locked(home, progress):
+    """Nothing of this home's is left running when it returns, not even when somebody has removed the home."""
+    with locked(home, progress) if home.run.exists() else nullcontext():
         records = [Record.read(home, path.stem) for path in sorted(home.run.glob("*.json"))]
         running = [record for record in records if record is not None and process.family(record)]
         last = [record for record in running if record.service == postgres.SERVICE]
