@@ -62,16 +62,16 @@ def run_demo(options: DemoOptions) -> Summary | None:
         return summary
 
 
-def _play(
-    settings: Settings, catalog: Catalog, database: Database, options: DemoOptions, where: str
-) -> Summary | None:
+def _play(settings: Settings, catalog: Catalog, database: Database, options: DemoOptions, where: str) -> Summary | None:
     begins_at = datetime.now(UTC)
     replay = Replay.prepare(
         catalog, settings.landing, begins_at=begins_at, minutes=options.minutes, speed=options.speed
     )
     stop = threading.Event()
     feeder = threading.Thread(target=replay.run, kwargs={"pause": stop.wait}, name="demo-replay", daemon=True)
-    reader = threading.Thread(target=_read, args=(catalog, database, replay.seconds, stop), name="demo-reader", daemon=True)
+    reader = threading.Thread(
+        target=_read, args=(catalog, database, replay.seconds, stop), name="demo-reader", daemon=True
+    )
     interrupted = False
     with _shown(database, where, options.quiet) as show:
         feeder.start()
@@ -140,11 +140,8 @@ class Show:
             running = [item.name for item in board.objects if item.running]
             qod = f"QoD {board.qod:.2f}" if board.qod is not None else "no reads yet"
             latest = f"; latest: {board.decisions[0].object}, {board.decisions[0].why}" if board.decisions else ""
-            print(
-                f"{doing}; {qod}; {len(stale)} of {len(board.objects)} stale; running: {', '.join(running) or 'nothing'}{latest}",
-                file=sys.stderr,
-                flush=True,
-            )
+            standing = f"{len(stale)} of {len(board.objects)} stale; running: {', '.join(running) or 'nothing'}"
+            print(f"{doing}; {qod}; {standing}{latest}", file=sys.stderr, flush=True)
         return board
 
 
