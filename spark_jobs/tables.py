@@ -61,11 +61,11 @@ TRIES = 20
 _LOCK = 0x46726573686574
 
 
-class CommitGaveUp(Exception):  # noqa: N818 - it says what happened
+class CommitGaveUp(Exception):
     """A table was changed by others faster than we could commit to it."""
 
 
-class Superseded(Exception):  # noqa: N818 - it says what happened
+class Superseded(Exception):
     """Newer work than this is in the table already: whoever asks has been given up for dead and must leave."""
 
 

@@ -26,7 +26,6 @@ FIRST_COST_PER_UPDATE = 0.01
 def catalog_row(catalog: Catalog) -> CatalogRow:
     """What `store.objects.take_in` takes in: settings, and the objects in the order of the file."""
     return CatalogRow(
-        fingerprint=catalog.fingerprint,
         settings={
             "slots": catalog.slots,
             "groups": [
@@ -56,14 +55,14 @@ def catalog_row(catalog: Catalog) -> CatalogRow:
 
 
 def declared(row: CatalogRow) -> list[brain.Declared]:
-    """The objects as the brain wants them, in the same order. `access` stays in reads per minute, and is learnt so."""
+    """The objects as the brain wants them, in the same order. `access` is reads per minute, times the weight."""
     return [
         brain.Table(
             name=item.name,
             fixed=FIRST_COST,
             per_update=FIRST_COST_PER_UPDATE,
             weight=item.spec["weight"],
-            access=item.spec["access"],
+            access=item.spec["access"] * item.spec["weight"],
             period=item.spec["period"],
         )
         if item.kind == "table"
@@ -71,7 +70,7 @@ def declared(row: CatalogRow) -> list[brain.Declared]:
             name=item.name,
             parents=tuple(item.parents),
             cost=FIRST_COST,
-            access=item.spec["access"],
+            access=item.spec["access"] * item.spec["weight"],
             materialized=item.materialized,
         )
         for item in row.objects
@@ -99,7 +98,8 @@ def _table(catalog: Catalog, table: Table) -> dict[str, Any]:
         "columns": [[column, kind] for column, kind in table.columns.items()],
         "key": list(table.key),
         "expectations": [
-            {"expect": each.expect, "on_fail": each.on_fail, **each.arguments} for each in table.expectations
+            {"expect": each.expect, "on_fail": each.on_fail, "arguments": dict(each.arguments)}
+            for each in table.expectations
         ],
         **_wishes(table),
     }

@@ -81,7 +81,11 @@ def _staleness(item: ObjectReport) -> Text:
 
 def _state(item: ObjectReport) -> Text:
     if item.running is not None:
-        words = {"decided": "decided", "dispatched": "starting", "claimed": "loading" if item.kind == "table" else "refreshing"}
+        words = {
+            "decided": "decided",
+            "dispatched": "starting",
+            "claimed": "loading" if item.kind == "table" else "refreshing",
+        }
         return Text(words[item.running], style="bold")
     return Text("virtual" if not item.materialized else "", style="dim")
 
@@ -97,7 +101,10 @@ def _decisions(decisions: Sequence[DecisionReport], now: datetime) -> Table:
         style = {"failed": "red", "done": "dim"}.get(decision.state, "bold")
         why = decision.why if decision.error is None else decision.error.splitlines()[0]
         table.add_row(
-            str(decision.id), Text(decision.object, style=style), f"{decision.state} {took:.1f} s", Text(why, style=style)
+            str(decision.id),
+            Text(decision.object, style=style),
+            f"{decision.state} {took:.1f} s",
+            Text(why, style=style),
         )
     return table
 

@@ -33,9 +33,7 @@ def run(options: argparse.Namespace) -> int:
     from scheduler_plugin.demo.run import DemoOptions, run_demo
     from scheduler_plugin.demo.summary import as_text
 
-    summary = run_demo(
-        DemoOptions(minutes=options.minutes, speed=options.speed, keep=options.keep, quiet=options.json)
-    )
+    summary = run_demo(DemoOptions(minutes=options.minutes, speed=options.speed, keep=options.keep, quiet=options.json))
     if summary is None:
         return 130
     print(json.dumps(summary.as_json(), indent=2) if options.json else as_text(summary))

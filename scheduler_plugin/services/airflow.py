@@ -6,19 +6,18 @@ object's freshness is measured in seconds. No component serves logs by itself: t
 """
 
 import hashlib
+import http.client
 import importlib.metadata
 import json
 import os
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from scheduler_plugin.catalog import catalog_path
 from scheduler_plugin.services import ServiceError, postgres, process
 from scheduler_plugin.services.home import REPOSITORY, Home, Secrets, write_private
 from scheduler_plugin.services.process import Record
@@ -70,6 +69,8 @@ TUNING = {
 
 def environment(settings: Settings, port: int) -> dict[str, str]:
     """What every component is started with, beside the caller's own environment."""
+    from scheduler_plugin.catalog import catalog_path
+
     home, secrets = settings.home, Secrets.of(settings.home)
     address = f"http://127.0.0.1:{port}"
     options = {
@@ -183,12 +184,12 @@ def revision(url: str) -> str | None:
 
 def health(settings: Settings) -> dict[str, Any] | None:
     """What the api-server says of all components; None when it does not answer."""
+    address = urlsplit(settings.api_url)
     try:
-        # Straight to loopback: a proxy in the environment is not for us.
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"{settings.api_url}/api/v2/monitor/health", timeout=5) as answer:
-            return dict(json.load(answer))
-    except (urllib.error.URLError, OSError, ValueError):
+        with closing(http.client.HTTPConnection(address.netloc, timeout=5)) as connection:
+            connection.request("GET", f"{address.path}/api/v2/monitor/health")
+            return dict(json.load(connection.getresponse()))
+    except (http.client.HTTPException, OSError, ValueError):
         return None
 
 

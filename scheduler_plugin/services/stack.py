@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -55,10 +55,8 @@ def up(settings: Settings, progress: Progress) -> None:
 
 
 def down(home: Home, progress: Progress) -> None:
-    """Nothing of this home's is left running when it returns."""
-    if not home.run.exists():
-        return
-    with locked(home, progress):
+    """Nothing of this home's is left running when it returns, not even when somebody has removed the home."""
+    with locked(home, progress) if home.run.exists() else nullcontext():
         records = [Record.read(home, path.stem) for path in sorted(home.run.glob("*.json"))]
         running = [record for record in records if record is not None and process.family(record)]
         last = [record for record in running if record.service == postgres.SERVICE]
@@ -125,8 +123,8 @@ class _Start:
     def spark(self) -> None:
         home = self.settings.home
         if given := self.settings.environment.get("FRESHET_SPARK_REMOTE"):
-            host, port = _host_and_port(given, 15002)
-            if not _answers(host, port):
+            host, port = host_and_port(given, 15002)
+            if not answers(host, port):
                 raise ServiceError(f"No Spark Connect server answers at {host}:{port} (FRESHET_SPARK_REMOTE).")
             self.progress.done("spark", f"your own at {host}:{port}")
             return
@@ -242,11 +240,11 @@ def _prepare(home: Home) -> None:
 
 def _server(settings: Settings, service: str, variable: str, usual_port: int) -> ServiceStatus:
     if given := settings.environment.get(variable):
-        host, port = _host_and_port(given, usual_port)
-        state = "up" if _answers(host, port) else "away"
+        host, port = host_and_port(given, usual_port)
+        state = "up" if answers(host, port) else "away"
         return ServiceStatus(service=service, state=state, address=f"{host}:{port}", pid=None, age=None)
     record = Record.read(settings.home, service)
-    well = record is not None and record.port is not None and _answers("127.0.0.1", record.port)
+    well = record is not None and record.port is not None and answers("127.0.0.1", record.port)
     return _status(service, record, well=well)
 
 
@@ -259,12 +257,12 @@ def _status(service: str, record: Record | None, *, well: bool) -> ServiceStatus
     return ServiceStatus(service=service, state=state, address=address, pid=record.pid, age=age)
 
 
-def _host_and_port(url: str, usual_port: int) -> tuple[str, int]:
+def host_and_port(url: str, usual_port: int) -> tuple[str, int]:
     parts = urlsplit(url)
     return parts.hostname or "localhost", parts.port or usual_port
 
 
-def _answers(host: str, port: int) -> bool:
+def answers(host: str, port: int) -> bool:
     with suppress(OSError), socket.create_connection((host, port), timeout=2):
         return True
     return False

@@ -45,12 +45,16 @@ def test_settings_carry_slots_groups_and_policy(bent: Callable[..., Catalog]) ->
     }
 
 
-def test_a_tables_spec_keeps_its_columns_in_order_and_its_expectations_flat(bent: Callable[..., Catalog]) -> None:
+def test_a_tables_spec_keeps_its_columns_in_order_and_its_expectations(bent: Callable[..., Catalog]) -> None:
     text = "- {expect: expect_column_values_to_be_between, column: delay, min_value: -60, on_fail: warn}"
     spec = by_name(catalog_row(bent(files={"expectations/flights.yml": text})))["flights"].spec
     assert spec["columns"] == [["time_hour", "timestamp"], ["carrier", "string"], ["delay", "int"]]
     assert spec["expectations"] == [
-        {"expect": "expect_column_values_to_be_between", "on_fail": "warn", "column": "delay", "min_value": -60}
+        {
+            "expect": "expect_column_values_to_be_between",
+            "on_fail": "warn",
+            "arguments": {"column": "delay", "min_value": -60},
+        }
     ]
 
 
