@@ -103,6 +103,10 @@ def test_file_names_are_never_used_twice(week: list[Drop]) -> None:
     assert len({(drop.feed, drop.filename) for drop in week}) == len(week)
 
 
+def test_no_file_is_without_rows(week: list[Drop]) -> None:
+    assert all(drop.rows.height for drop in week)
+
+
 def test_each_kind_of_trouble_happens_once(week: list[Drop]) -> None:
     assert sorted(drop.trouble for drop in week if drop.trouble) == sorted(Trouble)
 

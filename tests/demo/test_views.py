@@ -3,6 +3,7 @@
 from typing import Any
 
 from scheduler_plugin.catalog import Catalog
+from scheduler_plugin.demo import duck
 from scheduler_plugin.demo.outside import Outside
 from scheduler_plugin.demo.plan import Drop
 
@@ -73,3 +74,8 @@ def test_no_flight_is_lost_on_the_way_up(outside: Outside) -> None:
         ("network_now", "planned"),
     ]:
         assert ask(outside, f"SELECT sum({column})::BIGINT FROM {view}") == flights, view
+
+
+def test_sql_keeps_sparks_meaning_in_duckdb(outside: Outside) -> None:
+    sql = duck.in_duckdb("SELECT count_if(x > 1), try_divide(1, 0), 7 DIV 2 FROM VALUES (CAST(NULL AS INT)) AS t(x)")
+    assert ask(outside, sql) == [(0, None, 3)]
