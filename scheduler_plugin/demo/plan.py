@@ -176,4 +176,5 @@ def _register(feed: str, rows: pl.DataFrame, seconds: float) -> list[Drop]:
             rows=rows.slice(cuts[number], cuts[number + 1] - cuts[number]),
         )
         for number, share in enumerate(REGISTER_PARTS)
+        if cuts[number] < cuts[number + 1]  # there are only 16 airlines
     ]
