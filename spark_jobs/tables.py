@@ -286,7 +286,10 @@ class Tables:
         return frame, sum(int(file.file_size_in_bytes) for file in files)
 
     def _planned(self, name: str, snapshot_id: int | None) -> tuple[Schema, list[DataFile]]:
-        table = self._load(name)
+        try:
+            table = self._load(name)
+        except NoSuchTableError:
+            raise LookupError(f"{name} holds nothing yet: its first load or refresh must come first") from None
         files = [] if snapshot_id is None else _data_files(table, _snapshot(table, snapshot_id))
         return self._schema(table, snapshot_id), files
 
