@@ -21,7 +21,7 @@ PARTS = {"expressions", "from_", "joins", "where"}
 RESTLESS = (exp.Rand, exp.Randn, exp.Uuid, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.UnixSeconds)
 
 
-class NotByDifference(Exception):  # noqa: N818 - its message is the reason, shown to people
+class NotByDifference(Exception):
     """Why a view is refreshed in full."""
 
 

@@ -51,7 +51,7 @@ class Readable:
     multiline: bool = False
 
 
-class Unfit(Exception):  # noqa: N818 - the file is unfit; its docstring is the reason it is given
+class Unfit(Exception):
     """Why a file goes to quarantine."""
 
 

@@ -19,7 +19,7 @@ UPKEEP = "freshet.upkeep"
 MOST_STEPS = 50
 
 
-class Superseded(Exception):  # noqa: N818 - it says what happened
+class Superseded(Exception):
     """Newer work than this is in the table already: whoever asks has been given up for dead and must leave."""
 
 

@@ -60,11 +60,11 @@ TRIES = 20
 _LOCK = 0x46726573686574
 
 
-class CommitGaveUp(Exception):  # noqa: N818 - it says what happened
+class CommitGaveUp(Exception):
     """A table was changed by others faster than we could commit to it."""
 
 
-class Moved(Exception):  # noqa: N818 - it says what happened
+class Moved(Exception):
     """The table is no longer what the work was based on."""
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from sqlalchemy.exc import OperationalError
 from watchfiles import watch
 
-from scheduler_plugin.catalog import Catalog, PatternInterval
+from scheduler_plugin.catalog import Catalog, PatternInterval, landing_path
 from scheduler_plugin.store import arrivals
 from scheduler_plugin.store.database import Database
 
@@ -46,12 +46,12 @@ class Landing:
     interval: PatternInterval | None = None
 
 
-def landings(catalog: Catalog, home: Path) -> list[Landing]:
-    """The folders to watch. Other paths than local ones have to be announced."""
+def landings(catalog: Catalog, folder: str) -> list[Landing]:
+    """The folders to watch, relative ones below `folder`. Other paths than local ones have to be announced."""
     return [
         Landing(
             table=feed.table,
-            folder=Path(feed.landing_path(home)),
+            folder=Path(landing_path(feed.landing, folder)),
             interval=feed.interval if isinstance(feed.interval, PatternInterval) else None,
         )
         for feed in catalog.feeds.values()

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
 
-from scheduler_plugin.catalog import Catalog, CatalogError, catalog_path, load_catalog
+from scheduler_plugin.catalog import CatalogError, catalog_path, load_catalog
 from scheduler_plugin.catalog.rows import catalog_row
 from scheduler_plugin.live.courier import Courier
 from scheduler_plugin.live.landing import LandingWatcher, landings
@@ -77,7 +77,7 @@ class Loop:
         self._catalog_problem: str | None = None
         self._landing: LandingWatcher | None = None
         self._courier = Courier(settings, database)
-        objects.take_in(database, self._rows(self._catalog))
+        objects.take_in(database, catalog_row(self._catalog))
         self._seen = 0
         self._changes: list[freshness.Change] = []
         self._scheduler = self._rebuilt()
@@ -195,16 +195,13 @@ class Loop:
             self._catalog_problem = str(error)
             return
         self._catalog, self._catalog_problem = changed, None
-        if objects.take_in(self._database, self._rows(changed)):
+        if objects.take_in(self._database, catalog_row(changed)):
             log.info("A changed catalog is in force.")
             self._stop_landing()
             self._watch_landing()
 
-    def _rows(self, catalog: Catalog) -> objects.CatalogRow:
-        return catalog_row(catalog, self._settings.home.root)
-
     def _watch_landing(self) -> None:
-        self._landing = LandingWatcher(self._database, landings(self._catalog, self._settings.home.root))
+        self._landing = LandingWatcher(self._database, landings(self._catalog, self._settings.landing))
         self._landing.start()
 
     def _stop_landing(self) -> None:

@@ -5,7 +5,7 @@ its predecessor knew. Nothing here touches the database or a clock.
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
@@ -20,19 +20,15 @@ from scheduler_plugin.brain import (
     JobStarted,
     Policy,
     Released,
-    Table,
     UpdateArrived,
-    View,
     Warehouse,
 )
+from scheduler_plugin.catalog.rows import declared
 from scheduler_plugin.store.decisions import NewDecision
 from scheduler_plugin.store.freshness import Change, LoggedEvent
 from scheduler_plugin.store.models import EventKind
 from scheduler_plugin.store.objects import CatalogRow, ObjectRow
 
-#: What a job is taken to cost until one has run: slot-seconds, and for each file of a batch.
-UNKNOWN_COST = 1.0
-COST_PER_FILE = 0.02
 #: How far the newest observation moves a learnt cost.
 LEARNING = 0.3
 #: The longest pause after failures, in seconds.
@@ -170,7 +166,7 @@ class Scheduler:
     def _learn_cost(self, name: str, at: float, slot_seconds: float, updates: int) -> None:
         position = self.warehouse.number(name)
         is_table = self.rows[name].kind == "table"
-        observed = max(slot_seconds - (COST_PER_FILE * updates if is_table else 0.0), 0.01)
+        observed = max(slot_seconds - (self.warehouse.per_update[position] * updates if is_table else 0.0), 0.01)
         believed = self.warehouse.fixed[position]
         self._apply(CostLearnt(object=name, at=at, cost=believed + LEARNING * (observed - believed)))
 
@@ -235,18 +231,10 @@ class Scheduler:
                     "candidates": len(names) + len(others),
                     "passed_over": others[:PASSED_OVER],
                 },
-                parents=self.physical_parents(choice.object),
+                parents=self.rows[choice.object].spec.get("reads", ()),
             )
             for choice in chosen
         ]
-
-    def physical_parents(self, name: str) -> list[str]:
-        """The objects a refresh reads: its parents, and for a virtual one what that reads."""
-        found: list[str] = []
-        for parent in self.rows[name].parents:
-            reads = [parent] if self.rows[parent].materialized else self.physical_parents(parent)
-            found += [each for each in reads if each not in found]
-        return found
 
     def accesses(self, per_minute: Mapping[str, float], prior_share: float) -> dict[str, float]:
         """How popular each object is taken to be, where that has changed by a tenth or more.
@@ -275,32 +263,3 @@ PAUSED = "its DAG is paused"
 
 def dag_id(name: str, kind: str) -> str:
     return f"load__{name}" if kind == "table" else f"refresh__{name}"
-
-
-def declared(catalog: CatalogRow) -> Sequence[Table | View]:
-    """The brain's objects."""
-    found: list[Table | View] = []
-    for row in catalog.objects:
-        access = float(row.spec["access"]) * float(row.spec["weight"])
-        if row.kind == "table":
-            found.append(
-                Table(
-                    name=row.name,
-                    fixed=UNKNOWN_COST,
-                    per_update=COST_PER_FILE,
-                    weight=row.spec["weight"],
-                    access=access,
-                    period=row.spec["period"],
-                )
-            )
-        else:
-            found.append(
-                View(
-                    name=row.name,
-                    parents=tuple(row.parents),
-                    cost=UNKNOWN_COST,
-                    access=access,
-                    materialized=row.materialized,
-                )
-            )
-    return found

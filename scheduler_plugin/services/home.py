@@ -1,10 +1,10 @@
 """FRESHET_HOME: the one folder that holds everything a running Freshet keeps on this machine.
 
-    postgres/   the embedded database          landing/    where feeds drop files
-    spark/      Spark's scratch space          archive/    files that have been loaded
-    airflow/    Airflow's own files            warehouse/  the Iceberg tables' files
-    logs/       one log for each service       run/        what runs: process and port records, the lock
-    secrets.json  generated once, readable by its owner alone
+postgres/   the embedded database          landing/    where feeds drop files
+spark/      Spark's scratch space          archive/    files that have been loaded
+airflow/    Airflow's own files            warehouse/  the Iceberg tables' files
+logs/       one log for each service       run/        what runs: process and port records, the lock
+secrets.json  generated once, readable by its owner alone
 """
 
 import base64

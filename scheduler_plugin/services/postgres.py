@@ -118,15 +118,20 @@ def stop(record: Record) -> None:
 
 
 def ready(url: str) -> bool:
-    """Whether the server answers a query with our password."""
+    """Whether the server answers, be it to say that it does not have the database yet. False while it cannot."""
     import psycopg2
 
     try:
-        with closing(connect(url)) as connection, connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
+        with closing(connect(url)):
             return True
-    except psycopg2.OperationalError:
-        return False
+    except psycopg2.OperationalError as error:
+        if "authentication failed" in str(error):
+            raise ServiceError(
+                f"Postgres at {without_password(url)} refuses our password: {error}"
+                "With a server of your own, correct FRESHET_DATABASE_URL. Otherwise secrets.json in FRESHET_HOME is "
+                "not the one the database was made with: put it back."
+            ) from error
+        return "does not exist" in str(error)
 
 
 def make_database(url: str) -> None:

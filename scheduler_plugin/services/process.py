@@ -39,6 +39,8 @@ class Record:
     command: tuple[str, ...]
     #: Where it listens on 127.0.0.1, if it does.
     port: int | None
+    #: Digest of the settings it was started with; a service whose settings have changed since is started anew.
+    settings: str = ""
 
     @staticmethod
     def path(home: Home, service: str) -> Path:
@@ -91,6 +93,7 @@ def start(
     *,
     environment: Mapping[str, str],
     port: int | None = None,
+    settings: str = "",
     user: int | None = None,
     group: int | None = None,
     folder: Path = Path("/"),
@@ -122,9 +125,15 @@ def start(
         started_at=time.time(),
         command=tuple(command),
         port=port,
+        settings=settings,
     )
     record.write(home)
     return record
+
+
+def wait(record: Record) -> int:
+    """The exit code of a process that this very process has started."""
+    return os.waitstatus_to_exitcode(os.waitpid(record.pid, 0)[1])
 
 
 def family(record: Record) -> "list[psutil.Process]":

@@ -5,7 +5,7 @@ answer comes from the records that `freshet up` left in FRESHET_HOME. Cheap to i
 
     FRESHET_HOME                   everything below that is not given
     FRESHET_DATABASE_URL           Postgres for the `freshet` schema
-    FRESHET_AIRFLOW_DATABASE_URL   Postgres for Airflow; by default the database `airflow` on the same server
+    FRESHET_AIRFLOW_DATABASE_URL   Postgres for Airflow; by default <database>_airflow on the same server
     FRESHET_SPARK_REMOTE           a Spark Connect server, sc://host:port
     FRESHET_API_URL, FRESHET_API_USERNAME, FRESHET_API_PASSWORD   Airflow's API, for dispatch
     FRESHET_WAREHOUSE, FRESHET_LANDING, FRESHET_ARCHIVE   folders, or any path Spark and fsspec can read
@@ -14,6 +14,7 @@ answer comes from the records that `freshet up` left in FRESHET_HOME. Cheap to i
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from scheduler_plugin.services import ServiceError
@@ -47,7 +48,8 @@ class Settings:
             return _with_driver(given, "FRESHET_AIRFLOW_DATABASE_URL")
         if given := self.environment.get("FRESHET_DATABASE_URL"):
             parts = urlsplit(_with_driver(given, "FRESHET_DATABASE_URL"))
-            return urlunsplit(parts._replace(path="/airflow"))
+            # Not plain `airflow`: on a server of one's own that may be another Airflow's.
+            return urlunsplit(parts._replace(path=f"{parts.path}_airflow"))
         return self._embedded_database("airflow")
 
     @property
@@ -75,15 +77,19 @@ class Settings:
 
     @property
     def warehouse(self) -> str:
-        return self.environment.get("FRESHET_WAREHOUSE") or str(self.home.warehouse)
+        return self._folder("FRESHET_WAREHOUSE", self.home.warehouse)
 
     @property
     def landing(self) -> str:
-        return self.environment.get("FRESHET_LANDING") or str(self.home.landing)
+        return self._folder("FRESHET_LANDING", self.home.landing)
 
     @property
     def archive(self) -> str:
-        return self.environment.get("FRESHET_ARCHIVE") or str(self.home.archive)
+        return self._folder("FRESHET_ARCHIVE", self.home.archive)
+
+    def _folder(self, variable: str, otherwise: Path) -> str:
+        given = self.environment.get(variable) or str(otherwise)
+        return given if "://" in given else str(Path(given).expanduser().absolute())
 
     def _embedded_database(self, name: str) -> str:
         password = quote(Secrets.of(self.home).postgres_password, safe="")

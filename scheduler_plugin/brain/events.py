@@ -1,0 +1,115 @@
+"""What can happen to a warehouse. Each event says when; only `Warehouse.apply` takes them in and changes it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateArrived:
+    """New data for a table, covering (start, release]."""
+
+    table: str
+    at: float
+    #: Where the covered time begins; None means where the table's newest known update ended.
+    start: float | None = None
+    #: Where it ends; None means `at`.
+    release: float | None = None
+    #: The update's own id, carried along into the batch.
+    update: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStarted:
+    """A load or a refresh began; it reads what its inputs hold at this moment."""
+
+    object: str
+    at: float
+    #: How many pending updates a load takes, oldest first; None means all of them.
+    updates: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFinished:
+    """The running job published what it made."""
+
+    object: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFailed:
+    """The running job ended and published nothing; its batch is pending again."""
+
+    object: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostLearnt:
+    """A better estimate of what a job costs; None leaves a part as it was."""
+
+    object: str
+    at: float
+    #: Of one refresh of a view; the fixed part of a table's load.
+    cost: float | None = None
+    per_update: float | None = None
+    per_length: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessChanged:
+    """The share of reads that go to an object."""
+
+    object: str
+    at: float
+    access: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """An operator paused the object: no new job on it until it is released."""
+
+    object: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """The pause is over."""
+
+    object: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotsChanged:
+    """How many jobs may run at once."""
+
+    at: float
+    slots: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What an object held before this process began; lets a restart begin from a few rows instead of all history."""
+
+    object: str
+    at: float
+    #: The time the object is current up to.
+    current_to: float
+    #: When the earliest update that a view lacks arrived; None when it lacks none. A table's pending updates come
+    #: as `UpdateArrived`.
+    missing_since: float | None = None
+
+
+Event = (
+    UpdateArrived
+    | JobStarted
+    | JobFinished
+    | JobFailed
+    | CostLearnt
+    | AccessChanged
+    | Held
+    | Released
+    | SlotsChanged
+    | Restored
+)

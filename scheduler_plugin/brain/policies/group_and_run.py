@@ -1,0 +1,74 @@
+"""GroupAndRun: tables of similar rhythm share slots of their own, Myopic inside each group (paper 000, figure 2).
+
+Tables sorted by period; a new group opens when a period is more than twice the smallest of the present group. A group
+of n out of t tables gets ceil((p - g) * n / t) of the p slots, numbered consecutively; g is the number of groups.
+What is left over stays idle, and with no more slots than groups nothing runs at all: the paper asks for p >= 2g. A
+view belongs to the group of its ancestor table with the shortest period.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+
+from scheduler_plugin.brain.policies.myopic import Myopic
+from scheduler_plugin.brain.policy import Choice
+from scheduler_plugin.brain.warehouse import Warehouse
+
+
+class GroupAndRun(Myopic):
+    """Myopic within groups of tables that have slots of their own."""
+
+    idles = True
+
+    _table_groups: dict[int, int]
+    #: Group of each slot that has one.
+    _slot_groups: list[int]
+    #: What the groups were made from; they are made again when it changes.
+    _grouped: tuple[Warehouse, int, int] | None = None
+
+    def choose(self, warehouse: Warehouse, now: float, free_slots: Sequence[int]) -> list[Choice]:
+        self._group(warehouse)
+        return super().choose(warehouse, now, free_slots)
+
+    def lane(self, warehouse: Warehouse, position: int) -> int:
+        self._group(warehouse)
+        tables = warehouse.graph.ancestor_tables(position)
+        return min((self._table_groups[each] for each in tables), default=-1)
+
+    def slot_lane(self, warehouse: Warehouse, slot: int) -> int | None:
+        return self._slot_groups[slot] if slot < len(self._slot_groups) else None
+
+    def rivals(self, warehouse: Warehouse, position: int) -> Iterable[int]:
+        lane = self.lane(warehouse, position)
+        return (each for each in self.startable(warehouse) if self.lane(warehouse, each) == lane)
+
+    def _group(self, warehouse: Warehouse) -> None:
+        # Without declared periods the largest gap seen counts, and it is looked at again as history doubles.
+        unknown = sum(map(len, warehouse.gaps.values())).bit_length() if self._guesses(warehouse) else 0
+        grouped = (warehouse, self.room(warehouse), unknown)
+        if self._grouped is not None and self._grouped[0] is warehouse and self._grouped[1:] == grouped[1:]:
+            return
+        self._grouped = grouped
+        self._watch = None  # the lanes are made again
+        tables = [position for position in range(len(warehouse.graph)) if warehouse.graph.tables[position]]
+        self._table_groups = {}
+        sizes: list[int] = []
+        smallest = math.nan
+        for period, table in sorted((self._period(warehouse, each), each) for each in tables):
+            if not period <= 2 * smallest:
+                sizes.append(0)
+                smallest = period
+            sizes[-1] += 1
+            self._table_groups[table] = len(sizes) - 1
+        spare = self.room(warehouse) - len(sizes)
+        self._slot_groups = []
+        for group, size in enumerate(sizes):
+            self._slot_groups += [group] * -(-spare * size // len(tables))
+
+    @staticmethod
+    def _guesses(warehouse: Warehouse) -> bool:
+        return len(warehouse.periods) < sum(warehouse.graph.tables)
+
+    @staticmethod
+    def _period(warehouse: Warehouse, table: int) -> float:
+        declared = warehouse.periods.get(table)
+        return max(warehouse.gaps.get(table, ()), default=0.0) if declared is None else declared
