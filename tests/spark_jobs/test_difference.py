@@ -30,6 +30,8 @@ FOLLOWS = [
     ("SELECT a FROM (SELECT * FROM t WHERE b) AS s WHERE c", APPENDED),
     ("WITH s AS (SELECT * FROM t) SELECT a FROM s", APPENDED),
     ("SELECT k, count(*) AS n, sum(v) AS s FROM t GROUP BY k", Way(keys=("k",), merged_by={"n": "sum", "s": "sum"})),
+    ("SELECT k, count_if(b) AS n FROM t GROUP BY k", Way(keys=("k",), merged_by={"n": "sum"})),
+    ("SELECT make_date(y, m, d) AS day FROM t", APPENDED),
     ("SELECT count(*) AS n, max(v) AS m FROM t", Way(keys=(), merged_by={"n": "sum", "m": "max"})),
     ("SELECT date_trunc('hour', w) AS h, min(v) AS m FROM t GROUP BY 1", Way(keys=("h",), merged_by={"m": "min"})),
     ("SELECT u.c, count(v) AS n FROM t JOIN u USING (i) GROUP BY u.c", Way(keys=("c",), merged_by={"n": "sum"})),
