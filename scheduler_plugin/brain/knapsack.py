@@ -25,6 +25,7 @@ Whole = npt.NDArray[np.int64]
 #: Sums above this are not exact in an IEEE double, which is what results are written in.
 LARGEST_TOTAL = 2**53
 _LARGEST_PRODUCT = 2**62
+_NEVER = -(2**62)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +100,9 @@ def _solve(items: _Items, capacity: int) -> _Answer:
     if everything.cost <= capacity:
         return everything
     price, below = _straddle(items, capacity, everything)
-    answer, complete = _fill_up(items, capacity, below), False
+    reference = _best_at(items, price)
+    answer, complete = _improve(items, capacity, price, below, below), False
+    answer = _improve(items, capacity, price, reference, answer)
     widest = 250
     while not complete:
         answer, complete = _search(items, capacity, price, answer, widest)
@@ -148,73 +151,114 @@ def _rounded(price: Fraction, largest: int) -> Fraction:
     return price.limit_denominator(largest)
 
 
-def _fill_up(items: _Items, capacity: int, answer: _Answer) -> _Answer:
-    """Put what still fits on top, the largest gain first: the first answer to beat."""
-    taken = answer.taken.copy()
+def _improve(items: _Items, capacity: int, price: Fraction, start: _Answer, incumbent: _Answer) -> _Answer:
+    """Change the item of one class or of two where that helps most, again and again: the answer to beat.
+
+    With many items some pair nearly always lands a hair below the capacity, and little is left to search. Of each
+    item's possible partners only the most profitable one that fits is tried, so a better pair may be missed.
+    """
+    taken = start.taken.copy()
     while True:
-        left = capacity - int(items.cost[taken].sum())
         extra = items.cost - items.cost[taken][items.owner]
-        gain = np.where(extra <= left, items.profit - items.profit[taken][items.owner], 0)
-        best = int(gain.argmax())
-        if gain[best] <= 0:
-            return _Answer(taken=taken, cost=capacity - left, profit=int(items.profit[taken].sum()))
+        gain = items.profit - items.profit[taken][items.owner]
+        order = np.argsort(extra, kind="stable")
+        best_up_to = np.maximum.accumulate(gain[order])
+        # The place of that best gain: it is where the running maximum last rose.
+        rises = np.flatnonzero(np.diff(best_up_to, prepend=best_up_to[0] - 1))
+        left = capacity - int(items.cost[taken].sum())
+        fitting = np.searchsorted(extra[order], left - extra, side="right") - 1
+        partner = order[rises[np.searchsorted(rises, fitting, side="right") - 1]]
+        possible = (fitting >= 0) & (items.owner[partner] != items.owner)
+        total = np.where(possible, gain + gain[partner], _NEVER)
+        best = int(total.argmax())
+        if not possible[best]:
+            return incumbent
         taken[items.owner[best]] = best
+        taken[items.owner[partner[best]]] = partner[best]
+        found = _Answer(taken=taken.copy(), cost=int(items.cost[taken].sum()), profit=int(items.profit[taken].sum()))
+        if not found.beats(incumbent):
+            return incumbent
+        incumbent = found
 
 
 def _search(items: _Items, capacity: int, price: Fraction, incumbent: _Answer, widest: int) -> tuple[_Answer, bool]:
-    """List the choices that could still beat the incumbent, one class at a time.
+    """List the choices that could still beat the incumbent, one class at a time, nearest to the price first.
 
-    A state is the whole answer with the classes seen so far decided and the others at the best the price allows, so
-    its worth is the bound on everything that can follow from it.
+    A state is the whole answer with the classes seen so far decided and the others as the price has them. What can
+    follow from it is bounded by how much the classes still to come give for the capacity it has left, or ask for the
+    capacity it is over. With more than `widest` states the least promising are let go, and the search is incomplete.
     """
-    a, b = price.numerator, price.denominator
-    worth = _worth(items, price)
     reference = _best_at(items, price)
+    worth = _worth(items, price)
     loss = worth[reference.taken][items.owner] - worth
-    bound = reference.profit * b - reference.cost * a
+    bound = reference.profit * price.denominator - reference.cost * price.numerator
+    extra = items.cost - items.cost[reference.taken][items.owner]
+    gain = items.profit - items.profit[reference.taken][items.owner]
 
-    def slack(best: _Answer) -> int:
-        """How much worth may be lost and still end with more profit, or with the same profit at less cost."""
-        return bound - min((best.profit + 1) * b - capacity * a, best.profit * b - (best.cost - 1) * a)
+    def room() -> int:
+        """How much worth may be lost and still end with more profit."""
+        return bound - ((incumbent.profit + 1) * price.denominator - capacity * price.numerator)
 
-    room = slack(incumbent)
-    kept = np.flatnonzero(loss <= room)
-    kept = kept[kept != reference.taken[items.owner[kept]]]
-    by_class = np.split(kept, np.flatnonzero(np.diff(items.owner[kept])) + 1) if len(kept) else []
-    by_class.sort(key=lambda alternatives: (int(loss[alternatives].min()), int(alternatives[0])))
-
+    classes = _by_nearness(items, extra, gain, np.flatnonzero((loss <= room()) & ((extra != 0) | (gain > 0))), price)
     cost, profit = np.array([reference.cost]), np.array([reference.profit])
     history: list[tuple[Whole, Whole]] = []
     complete = True
-    for alternatives in by_class:
-        alternatives = alternatives[loss[alternatives] <= room]
+    for alternatives, gives, asks in classes:
+        alternatives = alternatives[loss[alternatives] <= room()]
         if not len(alternatives):
             continue
-        stay = reference.taken[items.owner[alternatives[0]]]
-        options = np.concatenate([[stay], alternatives])
-        costs = np.add.outer(items.cost[options] - items.cost[stay], cost).ravel()
-        profits = np.add.outer(items.profit[options] - items.profit[stay], profit).ravel()
-        lost = bound - (profits * b - costs * a)
-        alive = np.flatnonzero(lost <= room)
-        alive = alive[np.lexsort((-profits[alive], costs[alive]))]
-        undominated = np.diff(np.maximum.accumulate(profits[alive]), prepend=-1) > 0
-        alive = alive[undominated]
+        options = np.concatenate([reference.taken[items.owner[alternatives[:1]]], alternatives])
+        costs = np.add.outer(extra[options], cost).ravel()
+        profits = np.add.outer(gain[options], profit).ravel()
+        order = np.lexsort((-profits, costs))
+        order = order[np.diff(np.maximum.accumulate(profits[order]), prepend=-1) > 0]
+        hope = _hope(capacity - costs[order], profits[order] - incumbent.profit - 1, gives, asks)
+        alive = order[hope >= 0]
         if len(alive) > widest:
             complete = False
-            alive = alive[np.sort(np.argpartition(lost[alive], widest)[:widest])]
+            alive = alive[np.sort(np.argpartition(-hope[hope >= 0], widest)[:widest])]
         option, parent = np.divmod(alive, len(cost))
         cost, profit = costs[alive], profits[alive]
-        history.append((options[option], parent.astype(np.int32)))
+        history.append((options[option].astype(np.int32), parent.astype(np.int32)))
         fitting = int(np.searchsorted(cost, capacity, side="right")) - 1
-        if fitting >= 0:
-            found = _Answer(taken=reference.taken, cost=int(cost[fitting]), profit=int(profit[fitting]))
-            if found.beats(incumbent):
-                taken = _trace(items, reference.taken, history, fitting)
-                incumbent = _Answer(taken=taken, cost=found.cost, profit=found.profit)
-                room = slack(incumbent)
+        if fitting >= 0 and profit[fitting] > incumbent.profit:
+            taken = _trace(items, reference.taken, history, fitting)
+            incumbent = _Answer(taken=taken, cost=int(cost[fitting]), profit=int(profit[fitting]))
         if not len(cost):
             break
     return incumbent, complete
+
+
+def _by_nearness(
+    items: _Items, extra: Whole, gain: Whole, kept: Whole, price: Fraction
+) -> list[tuple[Whole, float, float]]:
+    """The classes that have alternatives, with what any class after each gives and asks per unit of capacity.
+
+    The nearer an alternative's rate is to the price, the more it matters: those classes come first.
+    """
+    if not len(kept):
+        return []
+    owner = items.owner[kept]
+    starts = np.flatnonzero(np.diff(owner, prepend=-1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = gain[kept] / extra[kept]
+    gives = np.maximum.reduceat(np.where(extra[kept] > 0, rate, 0.0), starts)
+    asks = np.minimum.reduceat(np.where(extra[kept] < 0, rate, np.inf), starts)
+    order = np.argsort(np.minimum(float(price) - gives, asks - float(price)), kind="stable")
+    after_gives = np.append(np.maximum.accumulate(gives[order][::-1])[::-1], 0.0)[1:]
+    after_asks = np.append(np.minimum.accumulate(asks[order][::-1])[::-1], np.inf)[1:]
+    groups = np.split(kept, starts[1:])
+    return [
+        (groups[index], float(give), float(ask))
+        for index, give, ask in zip(order, after_gives, after_asks, strict=True)
+    ]
+
+
+def _hope(left: Whole, ahead: Whole, gives: float, asks: float) -> npt.NDArray[np.float64]:
+    """By how much each state could end ahead; below zero it cannot. The margin is wider than a double's error."""
+    with np.errstate(invalid="ignore"):
+        change = np.where(left >= 0, left * (gives * (1 + 1e-9)), np.where(left < 0, left, -1) * (asks * (1 - 1e-9)))
+    return ahead + change
 
 
 def _trace(items: _Items, reference: Whole, history: list[tuple[Whole, Whole]], state: int) -> Whole:
