@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "simulate": "run one policy over one workload and print the result",
         "policies": "list the policies the simulator and the scheduler know",
+        "experiment": "run one of the papers' experiments again",
         "test": "run the tests; --fast runs the pure ones only",
     }
 )

@@ -1,0 +1,86 @@
+"""Run one of the papers' experiments again and show what came out beside what was published.
+
+Without a name, lists the experiments.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scheduler_plugin.cli.main import UserError
+
+if TYPE_CHECKING:
+    from scheduler_plugin.simulator.experiments import Progress, Report
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", help="which experiment; without it, they are listed")
+    parser.add_argument("--quick", action="store_true", help="a small version that takes seconds")
+    parser.add_argument("--out", metavar="DIR", help="also write NAME.json and the picture NAME.png there")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def run(options: argparse.Namespace) -> int:
+    from scheduler_plugin.simulator.experiments import EXPERIMENTS, experiment
+
+    if options.name is None:
+        listed = {name: purpose for name, (_, purpose) in EXPERIMENTS.items()}
+        width = max(map(len, listed))
+        lines = (f"{name:<{width}}  {purpose}" for name, purpose in listed.items())
+        print(json.dumps(listed, indent=2) if options.json else "\n".join(lines))
+        return 0
+    if options.name not in EXPERIMENTS:
+        known = ", ".join(EXPERIMENTS)
+        raise UserError(f"there is no experiment {options.name}; there are {known}", exit_code=2)
+    report = measured(lambda progress: experiment(options.name).run(options.quick, progress))
+    found = {"title": report.title, "columns": report.columns, "rows": report.rows, "notes": report.notes}
+    if options.out:
+        folder = Path(options.out)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{options.name}.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+            report.draw(folder / f"{options.name}.png")
+        except OSError as error:
+            raise UserError(f"cannot write into {folder}: {error.strerror}") from None
+    if options.json:
+        print(json.dumps(found, indent=2))
+    else:
+        show(report)
+    return 0
+
+
+def measured(work: "Callable[[Progress], Report]") -> "Report":
+    """Does the work with a bar on standard error, where a person can see one."""
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(console=Console(file=sys.stderr), transient=True) as bar:
+        task = bar.add_task("starting")
+
+        def progress(done: int, total: int, what: str) -> None:
+            bar.update(task, completed=done, total=total, description=what)
+
+        return work(progress)
+
+
+def show(report: "Report") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=report.title, title_justify="left")
+    for number, column in enumerate(report.columns):
+        table.add_column(column, justify="left" if number == 0 else "right")
+    for row in report.rows:
+        table.add_row(*(words(cell) for cell in row))
+    # A log keeps whole lines; a terminal knows its own width.
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(table)
+    for note in report.notes:
+        console.print(note, markup=False, highlight=False)
+
+
+def words(cell: object) -> str:
+    return "" if cell is None else f"{cell:.4g}" if isinstance(cell, float) else str(cell)

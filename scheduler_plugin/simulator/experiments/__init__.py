@@ -1,0 +1,58 @@
+"""The papers' experiments, run again with our code; `freshet experiment NAME` shows one.
+
+An experiment is a module with `run(quick, progress)`, which answers with a `Report`. It calls
+`progress(done, total, what)` as it goes on. Adding one touches the table below and one file.
+"""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Protocol, cast
+
+#: Called with how much is done, of how much, and what comes next.
+Progress = Callable[[int, int, str], None]
+
+#: What stands in a cell of a report.
+Cell = str | int | float | None
+
+#: Lines that differ without colour: dash and marker, for the n-th line of a picture.
+LINES: tuple[tuple[str, str], ...] = (("-", "o"), ("--", "s"), (":", "^"), ("-.", "D"), ("-", "x"), ("--", "v"))
+
+
+def _no_picture(path: Path) -> None:
+    raise NotImplementedError("this report has no picture")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What an experiment found, beside what was published."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    #: What the paper published, where we differ, and why; a sentence each.
+    notes: tuple[str, ...] = ()
+    #: Draws the picture into a file.
+    draw: Callable[[Path], None] = _no_picture
+
+
+class Experiment(Protocol):
+    """What an experiment's module provides."""
+
+    def run(self, quick: bool, progress: Progress) -> Report:
+        """Runs it; `quick` is a small version of the same that takes seconds."""
+
+
+#: Name -> (module in this package, one line).
+EXPERIMENTS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "default": ("default", "the default policy against the papers' in 20 scenarios and 4 measures"),
+    }
+)
+
+
+def experiment(name: str) -> Experiment:
+    """The module of experiment `name`."""
+    return cast(Experiment, importlib.import_module(f"{__name__}.{EXPERIMENTS[name][0]}"))
