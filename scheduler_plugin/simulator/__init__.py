@@ -27,6 +27,7 @@ MODELS: Mapping[str, str] = MappingProxyType(
         "refresh": "scheduler_plugin.simulator.refresh",
         "append": "scheduler_plugin.simulator.append",
         "mixed": "scheduler_plugin.simulator.mixed",
+        "queries": "scheduler_plugin.simulator.queries",
     }
 )
 
