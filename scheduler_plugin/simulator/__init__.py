@@ -28,6 +28,7 @@ MODELS: Mapping[str, str] = MappingProxyType(
         "append": "scheduler_plugin.simulator.append",
         "mixed": "scheduler_plugin.simulator.mixed",
         "queries": "scheduler_plugin.simulator.queries",
+        "versions": "scheduler_plugin.simulator.versions",
     }
 )
 
