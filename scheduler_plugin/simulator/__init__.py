@@ -29,6 +29,7 @@ MODELS: Mapping[str, str] = MappingProxyType(
         "mixed": "scheduler_plugin.simulator.mixed",
         "queries": "scheduler_plugin.simulator.queries",
         "versions": "scheduler_plugin.simulator.versions",
+        "operators": "scheduler_plugin.simulator.operators",
     }
 )
 
