@@ -47,9 +47,8 @@ def judge(frame: Any, expectations: Sequence[Mapping[str, Any]], *, on_spark: bo
     verdict = Verdict()
     if not expectations:
         return verdict
-    # Numbers of this kind of source never repeat in a process, but its name must be there once.
     sources = context().data_sources
-    source = sources.add_or_update_spark("batch") if on_spark else sources.add_or_update_pandas("batch")
+    source = sources.add_or_update_spark("on Spark") if on_spark else sources.add_or_update_pandas("here")
     asset = source.add_dataframe_asset("rows")
     batch = asset.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": frame})
     for spec in expectations:

@@ -180,6 +180,8 @@ def _parquet_layout(system: Any, path: str, names: Sequence[str]) -> tuple[tuple
     _compare(tuple(schema.names), names, "the file")
     layout = []
     for field in schema:
+        if pa.types.is_nested(field.type):
+            raise Unfit(f"column `{field.name}` has type {field.type}, where one value was expected")
         if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
             raise Unfit(f"column `{field.name}` holds nanoseconds, which Spark cannot read; write microseconds")
         try:

@@ -12,13 +12,11 @@ materialized views whose snapshots a refresh is computed from, `virtual` the SQL
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from scheduler_plugin.brain import objects as brain
 from scheduler_plugin.catalog.model import Catalog, ColumnInterval, PatternInterval, Table, View
 from scheduler_plugin.store.objects import CatalogRow, ObjectRow
-
-if TYPE_CHECKING:
-    from scheduler_plugin.brain.objects import Declared
 
 #: Slot-seconds to assume of a job until the first one has been measured; the second is for each file of a batch.
 FIRST_COST = 1.0
@@ -56,13 +54,10 @@ def catalog_row(catalog: Catalog) -> CatalogRow:
     )
 
 
-def declared(row: CatalogRow) -> list["Declared"]:
+def declared(row: CatalogRow) -> list[brain.Declared]:
     """The objects as the brain wants them, in the same order. `access` is reads per minute, times the weight."""
-    from scheduler_plugin.brain.objects import Table as BaseTable
-    from scheduler_plugin.brain.objects import View as DerivedView
-
     return [
-        BaseTable(
+        brain.Table(
             name=item.name,
             fixed=FIRST_COST,
             per_update=FIRST_COST_PER_UPDATE,
@@ -71,7 +66,7 @@ def declared(row: CatalogRow) -> list["Declared"]:
             period=item.spec["period"],
         )
         if item.kind == "table"
-        else DerivedView(
+        else brain.View(
             name=item.name,
             parents=tuple(item.parents),
             cost=FIRST_COST,

@@ -4,7 +4,6 @@ import shutil
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from rich.live import Live
 
 from scheduler_plugin.catalog import Catalog, catalog_path, load_catalog
 from scheduler_plugin.cli.board import render
-from scheduler_plugin.demo.reader import plan_accesses
+from scheduler_plugin.demo.reader import Reader, plan_accesses
 from scheduler_plugin.demo.replay import Replay
 from scheduler_plugin.demo.summary import Summary, summarize
 from scheduler_plugin.services import ServiceError, stack
@@ -64,13 +63,11 @@ def run_demo(options: DemoOptions) -> Summary | None:
 
 def _play(settings: Settings, catalog: Catalog, database: Database, options: DemoOptions, where: str) -> Summary | None:
     begins_at = datetime.now(UTC)
-    replay = Replay.prepare(
-        catalog, settings.landing, begins_at=begins_at, minutes=options.minutes, speed=options.speed
-    )
+    replay = Replay.prepare(catalog, settings.landing, minutes=options.minutes, speed=options.speed)
     stop = threading.Event()
-    feeder = threading.Thread(target=replay.run, kwargs={"pause": stop.wait}, name="demo-replay", daemon=True)
+    feeder = threading.Thread(target=replay.run, args=(stop,), name="demo-replay", daemon=True)
     reader = threading.Thread(
-        target=_read, args=(catalog, database, replay.seconds, stop), name="demo-reader", daemon=True
+        target=_read, args=(settings, catalog, database, replay.seconds, stop), name="demo-reader", daemon=True
     )
     interrupted = False
     with _shown(database, where, options.quiet) as show:
@@ -106,19 +103,18 @@ def _drain(database: Database, replay: Replay, show: "Show") -> None:
         time.sleep(0.5)
 
 
-def _read(catalog: Catalog, database: Database, seconds: float, stop: threading.Event) -> None:
-    """Counts the planned reads as they happen, a second's at a time."""
+def _read(settings: Settings, catalog: Catalog, database: Database, seconds: float, stop: threading.Event) -> None:
+    """Reads the views as their popularity has it, and counts it."""
+    from spark_jobs.tables import Tables
+
     popularity = {item.name: item.access for item in (*catalog.tables.values(), *catalog.views.values())}
-    planned = plan_accesses(popularity, seconds)
-    begun, done = time.monotonic(), 0
-    while done < len(planned) and not stop.wait(1):
-        now = time.monotonic() - begun
-        due = [access.object for access in planned[done:] if access.at_seconds <= now]
-        done += len(due)
-        try:
-            accesses.count(database, Counter(due))
-        except LookupError:  # the first tick has not taken the catalog in yet
-            continue
+    with Tables(settings.database_url, settings.warehouse) as tables:
+        reader = Reader(
+            catalog,
+            locate=lambda name: tables.metadata_location(name) if tables.current(name) is not None else None,
+            count=lambda reads: accesses.count(database, reads),
+        )
+        reader.run(plan_accesses(popularity, seconds), stop)
 
 
 class Show:
@@ -140,8 +136,12 @@ class Show:
             running = [item.name for item in board.objects if item.running]
             qod = f"QoD {board.qod:.2f}" if board.qod is not None else "no reads yet"
             latest = f"; latest: {board.decisions[0].object}, {board.decisions[0].why}" if board.decisions else ""
-            standing = f"{len(stale)} of {len(board.objects)} stale; running: {', '.join(running) or 'nothing'}"
-            print(f"{doing}; {qod}; {standing}{latest}", file=sys.stderr, flush=True)
+            print(
+                f"{doing}; {qod}; {len(stale)} of {len(board.objects)} stale; "
+                f"running: {', '.join(running) or 'nothing'}{latest}",
+                file=sys.stderr,
+                flush=True,
+            )
         return board
 
 

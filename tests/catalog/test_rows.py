@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from scheduler_plugin.brain.graph import Graph
+from scheduler_plugin.brain.objects import Table
 from scheduler_plugin.catalog import Catalog, catalog_path, load_catalog
-from scheduler_plugin.catalog.rows import catalog_row, interval_rule
+from scheduler_plugin.catalog.rows import catalog_row, declared, interval_rule
 from scheduler_plugin.store.objects import CatalogRow, ObjectRow, definition
 
 
@@ -85,3 +87,23 @@ def test_a_change_in_a_virtual_view_redefines_the_views_that_read_it(bent: Calla
     before, after = spec("SELECT * FROM flights"), spec("SELECT * FROM weather")
     assert definition(before["board"].spec) != definition(after["board"].spec)
     assert definition(before["by_carrier"].spec) == definition(after["by_carrier"].spec)
+
+
+def test_the_brain_sees_the_catalogs_graph(bent: Callable[..., Catalog]) -> None:
+    catalog = bent(lambda content: setitem(content["views"]["by_hour"], "materialized", False))
+    graph = Graph(declared(catalog_row(catalog)))
+    levels: dict[str, int] = dict(zip(graph.names, graph.level, strict=True))
+    assert levels == {name: number for number, level in enumerate(catalog.levels) for name in level}
+    assert [name for name, virtual in zip(graph.names, graph.virtual, strict=True) if virtual] == ["by_hour"]
+
+
+def test_the_brain_takes_weights_reads_and_periods_from_the_catalog(bent: Callable[..., Catalog]) -> None:
+    def change(content: dict[str, Any]) -> None:
+        content["feeds"]["flights"] |= {"weight": 3, "access": 4}
+        content["views"]["board"]["access"] = 60
+
+    found = {each.name: each for each in declared(catalog_row(bent(change)))}
+    flights, board = found["flights"], found["board"]
+    assert isinstance(flights, Table)
+    assert (flights.weight, flights.access, flights.period) == (3, 4, 3600)
+    assert board.access == 60

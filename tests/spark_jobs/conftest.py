@@ -1,4 +1,4 @@
-"""Real Postgres and real Spark for the jobs' tests: those in FRESHET_DATABASE_URL and FRESHET_SPARK_REMOTE, or our own."""
+"""Real Postgres and real Spark for the jobs' tests: our own, or FRESHET_DATABASE_URL and FRESHET_SPARK_REMOTE."""
 
 import json
 import os
