@@ -50,7 +50,7 @@ class Naive:
         return self.reads(name) if self.is_virtual(name) else self.content[name]
 
     def reads(self, name: str) -> Held:
-        """What a refresh that starts now would hold: an update counts when every parent derived from its table has it."""
+        """What a refresh that starts now would hold: the updates that every parent derived from their table has."""
         parents = self.parents(name)
         found = {update for parent in parents for update in self.holds(parent)}
         return frozenset(

@@ -17,9 +17,10 @@ from scheduler_plugin.brain import (
     View,
     Warehouse,
 )
-from tests.brain.worlds import World, histories, warehouses
+from tests.brain.worlds import World, histories, unhurried, warehouses
 
 
+@unhurried
 @given(objects=warehouses(), history=histories)
 def test_knows_what_is_fresh_and_what_may_start_after_any_history(objects, history):
     world = World(objects)
@@ -31,6 +32,7 @@ def test_knows_what_is_fresh_and_what_may_start_after_any_history(objects, histo
         assert {world.warehouse.graph.names[each] for each in world.warehouse.ready} == may_start
 
 
+@unhurried
 @given(objects=warehouses(), history=histories)
 def test_the_dirty_counter_is_the_number_of_stale_ancestors(objects, history):
     world = World(objects)
@@ -43,6 +45,7 @@ def test_the_dirty_counter_is_the_number_of_stale_ancestors(objects, history):
             assert len(world.warehouse.dirty_ancestors(name)) == len(stale)
 
 
+@unhurried
 @given(objects=warehouses(), history=histories)
 def test_staleness_and_the_measures_are_those_of_a_plain_integration(objects, history):
     world = World(objects)
@@ -57,6 +60,7 @@ def test_staleness_and_the_measures_are_those_of_a_plain_integration(objects, hi
         assert measures.longest_spell(position, world.now) == pytest.approx(naive.longest_spell[name])
 
 
+@unhurried
 @given(objects=warehouses(), history=histories)
 def test_the_backlog_is_the_cost_of_everything_stale(objects, history):
     world = World(objects)
@@ -67,6 +71,7 @@ def test_the_backlog_is_the_cost_of_everything_stale(objects, history):
         assert world.warehouse.backlog == pytest.approx(sum(map(naive.cost, stale)))
 
 
+@unhurried
 @given(objects=warehouses())
 def test_popularity_counts_each_descendant_once(objects):
     world = World(objects)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from scheduler_plugin.brain import (
@@ -21,6 +22,10 @@ from tests.brain.naive import Naive
 
 #: Quarters are exact in binary, so the plain recount may be compared to the last digit.
 quarters = st.integers(0, 20).map(lambda number: number / 4)
+
+
+#: Each example plays a whole history and a machine may be busy: fewer examples, and no deadline.
+unhurried = settings(max_examples=40, deadline=None)
 
 
 @st.composite
@@ -83,7 +88,7 @@ class World:
             getattr(self, step.kind)(possible[step.pick % len(possible)])
 
     def _to_arrive(self) -> list[str]:
-        return list(self.naive.arrived)
+        return sorted(self.naive.arrived)
 
     def arrive(self, table: str) -> None:
         self.naive.arrive(table)
@@ -91,7 +96,7 @@ class World:
 
     def _to_start(self) -> list[str]:
         idle = [each for each in self.naive.names if each not in self.naive.running and not self.naive.is_virtual(each)]
-        return [each for each in idle if not self.naive.is_table(each) or self.naive.pending(each)]
+        return [each for each in sorted(idle) if not self.naive.is_table(each) or self.naive.pending(each)]
 
     def start(self, name: str, updates: int | None = None) -> None:
         self.naive.start(name, updates)
@@ -111,7 +116,7 @@ class World:
         self.warehouse.apply(JobFailed(object=name, at=self.now))
 
     def _to_hold(self) -> list[str]:
-        return list(self.naive.names)
+        return sorted(self.naive.names)
 
     def hold(self, name: str) -> None:
         self.naive.held.add(name)
