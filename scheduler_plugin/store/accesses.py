@@ -20,9 +20,7 @@ def count(database: Database, reads: Mapping[str, int]) -> None:
                 select(Object.name, func.coalesce(Freshness.fresh, False))
                 .outerjoin(Freshness, (Freshness.object == Object.name) & Freshness.until.is_(None))
                 .where(Object.name.in_(list(reads)))
-            )
-            .tuples()
-            .all()
+            ).all()
         )
         unknown = sorted(set(reads) - set(fresh))
         if unknown:

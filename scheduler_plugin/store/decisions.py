@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, text, update
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from scheduler_plugin.store.database import Database, log_events
@@ -157,7 +158,7 @@ def current_snapshots(connection: Connection, objects: Sequence[str]) -> dict[st
     rows = connection.execute(
         select(Version.object, Version.snapshot_id)
         .where(Version.object.in_(objects))
-        .distinct(Version.object)
+        .ext(distinct_on(Version.object))
         .order_by(Version.object, Version.committed_at.desc())
     ).all()
     newest = {row.object: row.snapshot_id for row in rows}

@@ -194,9 +194,9 @@ def files(database: Database) -> list[FileCounts]:
     states = {state: func.count(case((Update.state == state, 1))).label(state.value) for state in UpdateState}
     with database.transaction() as connection:
         kept_out = dict(
-            connection.execute(select(QuarantinedRow.table_name, func.count()).group_by(QuarantinedRow.table_name))
-            .tuples()
-            .all()
+            connection.execute(
+                select(QuarantinedRow.table_name, func.count()).group_by(QuarantinedRow.table_name)
+            ).all()
         )
         rows = connection.execute(
             select(Update.table_name, func.coalesce(func.sum(Update.rows), 0).label("rows"), *states.values())
