@@ -24,7 +24,8 @@ from spark_jobs.intake import key as key_of
 from spark_jobs.reading import frame_of
 from spark_jobs.schema import Columns, columns_of
 from spark_jobs.sift import RowOut, sift
-from spark_jobs.tables import FOLDER, Tables
+from spark_jobs.snapshots import FOLDER
+from spark_jobs.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
