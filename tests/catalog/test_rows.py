@@ -35,12 +35,12 @@ def test_a_row_of_the_demo_survives_json_unchanged() -> None:
 def test_settings_carry_slots_groups_and_policy(bent: Callable[..., Catalog]) -> None:
     def change(content: dict[str, Any]) -> None:
         content["groups"] = {"fast": {"slots": 1, "objects": ["board"]}}
-        content["policy"] = {"name": "qoda", "params": {"half_life": 30}}
+        content["policy"] = {"name": "qoda"}
 
     assert catalog_row(bent(change)).settings == {
         "slots": 4,
         "groups": [{"name": "fast", "slots": 1, "objects": ["board"]}],
-        "policy": {"name": "qoda", "params": {"half_life": 30}},
+        "policy": {"name": "qoda", "params": {}},
         "tick_seconds": 5.0,
     }
 

@@ -83,9 +83,7 @@ class Ledger:
         row = objects.ObjectRow(name=name, kind=kind, materialized=True, parents=parents, spec=spec)
         before = objects.in_force(self.database)
         kept = [each for each in before.objects if each.name != name] if before else []
-        objects.take_in(
-            self.database, objects.CatalogRow(fingerprint=uuid.uuid4().hex, settings={}, objects=[*kept, row])
-        )
+        objects.take_in(self.database, objects.CatalogRow(settings={}, objects=[*kept, row]))
 
     def arrive(self, table: str, *paths: Path) -> list[int]:
         return arrivals.take_in(
