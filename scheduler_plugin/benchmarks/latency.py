@@ -26,7 +26,7 @@ from scheduler_plugin.services import ServiceError
 ARMS = ("freshet", "warm", "plain")
 ROWS = 1000
 #: Seconds after which an arm is taken to have failed.
-PATIENCE_SECONDS = 180.0
+PATIENCE_SECONDS = 600.0
 CATALOG = """
 slots: 2
 tick_seconds: 1

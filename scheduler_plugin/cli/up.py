@@ -7,7 +7,7 @@ servers of your own, FRESHET_CATALOG names the catalog.
 import argparse
 import json
 
-from scheduler_plugin.catalog import CatalogError, catalog_path, load_catalog
+from scheduler_plugin.catalog import CatalogError, load_catalog
 from scheduler_plugin.cli.main import UserError
 from scheduler_plugin.services import stack
 from scheduler_plugin.services.progress import Progress
@@ -19,11 +19,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    settings = Settings.load()
     try:
-        load_catalog(catalog_path())
+        load_catalog(settings.catalog)
     except CatalogError as error:
         raise UserError(str(error)) from None
-    settings = Settings.load()
     with Progress() as progress:
         stack.up(settings, progress)
     where = {

@@ -68,8 +68,6 @@ TUNING = {
 
 def environment(settings: Settings, port: int) -> dict[str, str]:
     """What every component is started with, beside the caller's own environment."""
-    from scheduler_plugin.catalog import catalog_path
-
     home, secrets = settings.home, Secrets.of(settings.home)
     address = f"http://127.0.0.1:{port}"
     options = {
@@ -89,13 +87,13 @@ def environment(settings: Settings, port: int) -> dict[str, str]:
         "AIRFLOW_HOME": str(home.airflow),
         "FRESHET_HOME": str(home.root),
         # Absolute: components run in a folder of their own.
-        "FRESHET_CATALOG": str(catalog_path().absolute()),
+        "FRESHET_CATALOG": str(settings.catalog),
         "FRESHET_WAREHOUSE": settings.warehouse,
         "FRESHET_LANDING": settings.landing,
         "FRESHET_ARCHIVE": settings.archive,
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH")))),
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(REPOSITORY), settings.environment.get("PYTHONPATH")))),
         # Components talk to each other on loopback, never through a proxy.
-        "NO_PROXY": ",".join(filter(None, (os.environ.get("NO_PROXY"), "127.0.0.1,localhost"))),
+        "NO_PROXY": ",".join(filter(None, (settings.environment.get("NO_PROXY"), "127.0.0.1,localhost"))),
         "GX_ANALYTICS_ENABLED": "False",
         **{f"AIRFLOW__{name}": value for name, value in options.items()},
     }
@@ -103,9 +101,10 @@ def environment(settings: Settings, port: int) -> dict[str, str]:
 
 def digest(settings: Settings, port: int) -> str:
     """Changes with anything a running component would not notice by itself."""
-    ours = {name: value for name, value in settings.environment.items() if name.startswith("FRESHET_")}
+    together = {**settings.environment, **environment(settings, port)}
+    ours = {name: value for name, value in together.items() if name.startswith(("FRESHET_", "AIRFLOW_"))}
     ours.pop(process.MARK, None)
-    told = json.dumps([environment(settings, port), ours, str(REPOSITORY)], sort_keys=True)
+    told = json.dumps([ours, str(REPOSITORY)], sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
@@ -128,7 +127,7 @@ def start(settings: Settings, component: str, port: int) -> Record:
         settings.home,
         component,
         [sys.executable, "-m", "airflow", *COMPONENTS[component]],
-        environment={**os.environ, **environment(settings, port)},
+        environment={**settings.environment, **environment(settings, port)},
         port=port if component == API_SERVER else None,
         settings=digest(settings, port),
         folder=settings.home.airflow,
@@ -147,7 +146,7 @@ def is_migrated(settings: Settings) -> bool:
 def start_migration(settings: Settings, port: int) -> Record:
     _migration_note(settings.home).unlink(missing_ok=True)
     words = [sys.executable, "-m", "airflow", "db", "migrate"]
-    surroundings = {**os.environ, **environment(settings, port)}
+    surroundings = {**settings.environment, **environment(settings, port)}
     return process.start(settings.home, MIGRATION, words, environment=surroundings, folder=settings.home.airflow)
 
 

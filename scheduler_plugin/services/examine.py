@@ -73,11 +73,11 @@ def _java(settings: Settings) -> Finding:
     return Finding(what="java", level="ok", found=f"{java.major} from {java.source} ({java.program})")
 
 
-def _catalog(_: Settings) -> Finding:
-    from scheduler_plugin.catalog import CatalogError, catalog_path, load_catalog
+def _catalog(settings: Settings) -> Finding:
+    from scheduler_plugin.catalog import CatalogError, load_catalog
 
     try:
-        catalog = load_catalog(catalog_path())
+        catalog = load_catalog(settings.catalog)
     except CatalogError as error:
         return Finding(
             what="catalog", level="trouble", found=str(error), remedy="Mend it; `freshet check` looks again."

@@ -9,6 +9,7 @@ answer comes from the records that `freshet up` left in FRESHET_HOME. Cheap to i
     FRESHET_SPARK_REMOTE           a Spark Connect server, sc://host:port
     FRESHET_API_URL, FRESHET_API_USERNAME, FRESHET_API_PASSWORD   Airflow's API, for dispatch
     FRESHET_WAREHOUSE, FRESHET_LANDING, FRESHET_ARCHIVE   folders, or any path Spark and fsspec can read
+    FRESHET_CATALOG                the catalog; by default include/warehouse.yml
 """
 
 import os
@@ -74,6 +75,12 @@ class Settings:
     @property
     def api_password(self) -> str:
         return self.environment.get("FRESHET_API_PASSWORD") or Secrets.of(self.home).airflow_password
+
+    @property
+    def catalog(self) -> Path:
+        from scheduler_plugin.catalog.load import DEFAULT
+
+        return Path(self.environment.get("FRESHET_CATALOG") or DEFAULT).absolute()
 
     @property
     def warehouse(self) -> str:

@@ -45,7 +45,7 @@ class ServiceStatus:
 
 def up(settings: Settings, progress: Progress) -> None:
     """Everything running and healthy when it returns, or ServiceError."""
-    _prepare(settings.home)
+    prepare(settings.home)
     with locked(settings.home, progress):
         start = _Start(settings=settings, progress=progress, failed=threading.Event())
         with ThreadPoolExecutor(2) as pool:
@@ -221,7 +221,7 @@ def _ready(record: Record, kept: bool) -> str:
     return f"{'already runs' if kept else 'ready'} (pid {record.pid}{port})"
 
 
-def _prepare(home: Home) -> None:
+def prepare(home: Home) -> None:
     try:
         home.make()
         (home.run / "lock").touch()
