@@ -6,12 +6,14 @@ Files are named relative to the folder of the catalog: `views/<view>.sql` unless
 
 import hashlib
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from scheduler_plugin.brain.policies import POLICIES
+from scheduler_plugin.brain.policy import PolicyError
 from scheduler_plugin.catalog import values
 from scheduler_plugin.catalog.expectations import read_expectations
 from scheduler_plugin.catalog.feeds import read_feed
@@ -30,9 +32,9 @@ def catalog_path() -> Path:
     return Path(os.environ.get("FRESHET_CATALOG") or DEFAULT)
 
 
-def load_catalog(path: Path, policies: Collection[str] | None = None) -> Catalog:
-    """The catalog at `path`, or CatalogError with every problem. `policies`: the names that exist, to check against."""
-    return _Reader(path=path.resolve(), policies=policies).read()
+def load_catalog(path: Path) -> Catalog:
+    """The catalog at `path`, or CatalogError with every problem."""
+    return _Reader(path=path.resolve()).read()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,7 +42,6 @@ class _Reader:
     """One reading: the problems and the files met on the way."""
 
     path: Path
-    policies: Collection[str] | None
     problems: Problems = field(default_factory=Problems)
     sources: list[Source] = field(default_factory=list)
     contents: dict[Path, bytes] = field(default_factory=dict)
@@ -112,11 +113,16 @@ class _Reader:
     def policy(self, entry: Mapping[Any, Any]) -> Policy:
         fields = Fields(self.problems, f"{self.here}: policy", entry)
         name = fields.take("name", values.name, "default")
-        if self.policies is not None and name is not None and name not in self.policies:
-            self.problems.add(fields.where, f" `{name}` does not exist.{self.problems.hint(name, self.policies)}")
         given = Fields(self.problems, f"{fields.where}, params", fields.take("params", mapping, {}) or {})
         fields.done()
         params = {str(key): given.take(key, values.plain, None) for key in given.values}
+        if name is not None and name not in POLICIES:
+            self.problems.add(fields.where, f" `{name}` does not exist.{self.problems.hint(name, POLICIES)}")
+        elif name is not None:
+            try:
+                POLICIES[name]({key: str(value) for key, value in params.items()})
+            except PolicyError as error:
+                self.problems.add(fields.where, f", `params`: {error}.")
         return Policy(name=name, params=MappingProxyType(params))
 
     def feeds(self, entries: Mapping[Any, Any]) -> tuple[dict[str, Feed], dict[str, Table]]:

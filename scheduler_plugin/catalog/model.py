@@ -66,7 +66,7 @@ class Feed:
     #: As written: an absolute path, a URL that fsspec reads, or a path below the installation's landing folder.
     landing: str
     format: Literal["csv", "json", "parquet"]
-    #: None: a file covers one period up to its arrival.
+    #: None: it is not known which time a file is about.
     interval: ColumnInterval | PatternInterval | None
     #: Seconds between files, as far as is known beforehand.
     period: float

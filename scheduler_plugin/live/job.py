@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import decisions
@@ -76,6 +77,7 @@ def _work(settings: Settings, claim: decisions.Claim) -> decisions.Outcome:
                 bytes_out=refreshed.bytes_out,
                 stages=refreshed.stages,
             )
+        interval = spec.get("interval") or {}
         loaded = load_batch(
             spark=spark,
             tables=tables,
@@ -85,6 +87,7 @@ def _work(settings: Settings, claim: decisions.Claim) -> decisions.Outcome:
             files=[SourceFile(update_id=u.id, path=u.path, size=u.size_bytes) for u in claim.updates],
             marker=claim.marker,
             key=spec["key"],
+            interval=interval.get("column"),
             expectations=spec["expectations"],
             progress=log.info,
         )
@@ -95,6 +98,11 @@ def _work(settings: Settings, claim: decisions.Claim) -> decisions.Outcome:
             bytes_out=loaded.bytes_out,
             stages=loaded.stages,
             rows_by_update=loaded.rows_by_update,
+            # The column names when a value begins; it stands for a while.
+            covered={
+                update: (first, last + timedelta(seconds=interval["length"]))
+                for update, (first, last) in loaded.covered.items()
+            },
             quarantined_files=loaded.quarantined_files,
             quarantined_rows=loaded.quarantined_rows,
             quality=loaded.quality,

@@ -54,10 +54,12 @@ def catalog_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
 def bent(catalog_file: Callable[..., Path]) -> Callable[..., Catalog]:
     """Loads the small catalog after `change` has had its way with it."""
 
-    def load(change: Callable[[dict[str, Any]], Any] = lambda _: None, **more: Any) -> Catalog:
+    def load(
+        change: Callable[[dict[str, Any]], Any] = lambda _: None, files: Mapping[str, str] | None = None
+    ) -> Catalog:
         content = small()
         change(content)
-        return load_catalog(catalog_file(content, more.pop("files", None)), **more)
+        return load_catalog(catalog_file(content, files))
 
     return load
 

@@ -190,7 +190,7 @@ def write(folder: Path, views: dict[str, str]) -> Path:
         (folder / "views" / f"{name}.sql").write_text(sql)
     feed = {"format": "csv", "columns": {"x": "int"}, "period": "1h"}
     content = {"slots": 1, "feeds": {f"t{i}": dict(feed) for i in range(3)}, "views": {name: {} for name in views}}
-    (folder / "warehouse.yml").write_text(yaml.safe_dump(content))
+    (folder / "warehouse.yml").write_text(yaml.safe_dump(content, sort_keys=False))
     return folder / "warehouse.yml"
 
 
@@ -207,6 +207,18 @@ def test_parents_come_back_from_any_warehouse(tmp_path: Path, views: dict[str, t
         assert catalog.parents(name) == tuple(sorted(parents))
         assert all(place[parent] < place[name] for parent in parents)
     assert sorted(place) == sorted([*catalog.tables, *catalog.views])
+
+
+@SHARED_FOLDER
+@given(views=warehouses(), data=st.data())
+def test_the_order_of_the_file_does_not_change_the_graph(
+    tmp_path: Path, views: dict[str, tuple[list[str], str]], data: st.DataObject
+) -> None:
+    text = {name: sql for name, (_, sql) in views.items()}
+    shuffled = {name: text[name] for name in data.draw(st.permutations(sorted(text)))}
+    one, other = load_catalog(write(tmp_path, text)), load_catalog(write(tmp_path, shuffled))
+    assert one.levels == other.levels
+    assert {name: one.parents(name) for name in one.order} == {name: other.parents(name) for name in other.order}
 
 
 @SHARED_FOLDER

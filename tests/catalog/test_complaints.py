@@ -376,9 +376,17 @@ def test_sql_that_is_not_utf8_is_reported(bent: Callable[..., Any], catalog_file
     )
 
 
-def test_a_policy_that_does_not_exist_is_reported(complaints: Callable[..., tuple[str, ...]]) -> None:
-    found = complaints(lambda content: setitem(content, "policy", {"name": "qodaa"}), policies=["default", "qoda"])
-    assert found == (f"{HERE}: policy `qodaa` does not exist. Did you mean `qoda`?",)
+@pytest.mark.parametrize(
+    ("policy", "complaint"),
+    [
+        ({"name": "qodaa"}, " `qodaa` does not exist. Did you mean `qoda`?"),
+        ({"name": "fifo", "params": {"speed": 3}}, ", `params`: policy Fifo has no parameter speed; it knows none."),
+    ],
+)
+def test_a_policy_or_a_parameter_that_does_not_exist_is_reported(
+    complaints: Callable[..., tuple[str, ...]], policy: dict[str, Any], complaint: str
+) -> None:
+    assert complaints(lambda content: setitem(content, "policy", policy)) == (f"{HERE}: policy{complaint}",)
 
 
 def test_all_problems_are_reported_together(complaints: Callable[..., tuple[str, ...]]) -> None:

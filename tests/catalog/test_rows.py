@@ -35,12 +35,12 @@ def test_a_row_of_the_demo_survives_json_unchanged() -> None:
 def test_settings_carry_slots_groups_and_policy(bent: Callable[..., Catalog]) -> None:
     def change(content: dict[str, Any]) -> None:
         content["groups"] = {"fast": {"slots": 1, "objects": ["board"]}}
-        content["policy"] = {"name": "qoda", "params": {"half_life": 30}}
+        content["policy"] = {"name": "qoda"}
 
     assert catalog_row(bent(change)).settings == {
         "slots": 4,
         "groups": [{"name": "fast", "slots": 1, "objects": ["board"]}],
-        "policy": {"name": "qoda", "params": {"half_life": 30}},
+        "policy": {"name": "qoda", "params": {}},
         "tick_seconds": 5.0,
     }
 
@@ -97,13 +97,13 @@ def test_the_brain_sees_the_catalogs_graph(bent: Callable[..., Catalog]) -> None
     assert [name for name, virtual in zip(graph.names, graph.virtual, strict=True) if virtual] == ["by_hour"]
 
 
-def test_the_brain_takes_weights_reads_and_periods_from_the_catalog(bent: Callable[..., Catalog]) -> None:
+def test_the_brain_takes_weighted_reads_and_periods_from_the_catalog(bent: Callable[..., Catalog]) -> None:
     def change(content: dict[str, Any]) -> None:
         content["feeds"]["flights"] |= {"weight": 3, "access": 4}
-        content["views"]["board"]["access"] = 60
+        content["views"]["board"] = {"access": 60, "weight": 0.5}
 
     found = {each.name: each for each in declared(catalog_row(bent(change)))}
     flights, board = found["flights"], found["board"]
     assert isinstance(flights, Table)
-    assert (flights.weight, flights.access, flights.period) == (3, 4, 3600)
-    assert board.access == 60
+    assert (flights.weight, flights.access, flights.period) == (3, 12, 3600)
+    assert board.access == 30

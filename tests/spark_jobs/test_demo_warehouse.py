@@ -103,3 +103,16 @@ def test_readers_find_every_object(catalog: Catalog, locations: dict[str, str]) 
     reader = Reader(catalog, locations.get, lambda reads: None)
     for name in catalog.order:
         assert reader.read(name), name
+
+
+def test_the_ledger_learns_from_a_column_what_time_a_file_covers(
+    catalog: Catalog, replay: Replay, ledger: Any, jobs: Any, name: str
+) -> None:
+    spec = next(item.spec for item in catalog_row(catalog).objects if item.name == "weather")
+    drop = next(drop for drop in replay.drops if drop.feed == "weather")
+    ledger.declare(name, "table", **spec)
+    [update] = ledger.arrive(name, Path(replay.landing, "weather", drop.filename))
+    assert jobs.run(ledger.decide(name), 1) == "done"
+    [row] = ledger.ask("SELECT covers_from, covers_to FROM freshet.update WHERE id = :update", update=update)
+    assert drop.covers is not None
+    assert (row["covers_from"], row["covers_to"]) == (drop.covers.start, drop.covers.end)
