@@ -24,7 +24,8 @@ from spark_jobs.intake import key as key_of
 from spark_jobs.reading import frame_of
 from spark_jobs.schema import Columns, columns_of
 from spark_jobs.sift import RowOut, sift
-from spark_jobs.tables import FOLDER, Tables
+from spark_jobs.snapshots import FOLDER
+from spark_jobs.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,13 +136,14 @@ def _read(
     try:
         batch = rows(readable)
     except PySparkException as error:
-        spark.range(1).count()  # a server that is gone is no fault of the files
+        _require_alive(spark)
         log.warning("reading %d files together failed (%s); reading each alone", len(readable), _first_line(error))
         sound = []
         for file in readable:
             try:
                 rows([file])
             except PySparkException as broken:
+                _require_alive(spark)
                 reason = f"{file.source.path}: Spark cannot read it: {_first_line(broken)}"
                 refused.append((file.source.update_id, reason))
             else:
@@ -175,6 +177,11 @@ def _recall(tables: Tables, table: str, snapshot_id: int) -> LoadResult:
         "quality": [tuple(each) for each in plain["quality"]],
     }
     return LoadResult(**plain)
+
+
+def _require_alive(spark: SparkSession) -> None:
+    """A server that is gone is no fault of the files: this raises then, and the job fails instead."""
+    spark.range(1).count()
 
 
 def _first_line(error: Exception) -> str:

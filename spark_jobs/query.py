@@ -6,8 +6,10 @@ views over those, which is the same as writing their SQL in place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
+
+from pyiceberg.manifest import DataFile
 
 from spark_jobs.tables import Tables
 
@@ -24,14 +26,19 @@ def run_query(
 
 
 def prepared(
-    spark: SparkSession, tables: Tables, sql: str, reads: Mapping[str, int | None], virtual: Mapping[str, str]
+    spark: SparkSession,
+    tables: Tables,
+    sql: str,
+    reads: Mapping[str, int | None],
+    virtual: Mapping[str, str],
+    only: Mapping[str, Sequence[DataFile]] | None = None,
 ) -> tuple[DataFrame, int]:
-    """The query as a frame, and how many bytes there are to read."""
+    """The query as a frame, and how many bytes there are to read. `only` narrows objects to some of their files."""
     from pyspark.errors import AnalysisException
 
     bytes_in = 0
     for name, snapshot_id in reads.items():
-        frame, size = tables.read_sized(spark, name, snapshot_id)
+        frame, size = tables.read(spark, name, snapshot_id, (only or {}).get(name))
         frame.createOrReplaceTempView(f"`{name}`" if not name.isidentifier() else name)
         bytes_in += size
 

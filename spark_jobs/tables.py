@@ -13,8 +13,9 @@ import random
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 from pyiceberg.io.pyarrow import parquet_file_to_data_file
-from pyiceberg.manifest import DataFile, DataFileContent
+from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.snapshots import Snapshot
@@ -35,6 +36,7 @@ from sqlalchemy.exc import DBAPIError, ProgrammingError
 from spark_jobs import schema as schemas
 from spark_jobs.files import remove_folder
 from spark_jobs.schema import Columns, SchemaError
+from spark_jobs.snapshots import FOLDER, MARKER, UPKEEP, data_files, marked, said, snapshot_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,9 +46,6 @@ log = logging.getLogger(__name__)
 NAMESPACE = "warehouse"
 #: The Postgres schema of pyiceberg's two bookkeeping tables.
 CATALOG_SCHEMA = "iceberg"
-MARKER = "freshet.marker"
-#: The attempt's own folder: tells a lost race from our own commit whose answer was lost.
-FOLDER = "freshet.folder"
 
 PROPERTIES = {
     "commit.retry.num-retries": "0",
@@ -65,8 +64,8 @@ class CommitGaveUp(Exception):
     """A table was changed by others faster than we could commit to it."""
 
 
-class Superseded(Exception):
-    """Newer work than this is in the table already: whoever asks has been given up for dead and must leave."""
+class Moved(Exception):
+    """The table is no longer what the work was based on."""
 
 
 class Tables:
@@ -118,7 +117,7 @@ class Tables:
         """The table with these columns: made when missing, grown when they grew; refuses what would lose data."""
         for _ in _tries(name):
             try:
-                table = self._load(name)
+                table = self.open(name)
             except NoSuchTableError:
                 try:
                     return self._create(name, schemas.build(columns))
@@ -141,57 +140,69 @@ class Tables:
     def plan_schema(self, name: str, columns: Columns) -> Schema:
         """The schema a replaced table would have: its own while the columns are the same, else new ids for all."""
         try:
-            table = self._load(name)
+            table = self.open(name)
         except NoSuchTableError:
             self.ensure(name, columns)
-            table = self._load(name)
+            table = self.open(name)
         if schemas.columns_of(table.schema()) == schemas.columns_of(schemas.build(columns)):
             return table.schema()
         return schemas.build(columns, first_id=table.metadata.last_column_id + 1)
 
     def schema(self, name: str, snapshot_id: int | None = None) -> Schema:
         """The table's schema, or the one its snapshot is to be read with."""
-        return self._schema(self._load(name), snapshot_id)
-
-    def exists(self, name: str) -> bool:
-        return bool(self._catalog.table_exists((NAMESPACE, name)))
+        return self._schema(self.open(name), snapshot_id)
 
     def current(self, name: str) -> int | None:
         """The newest snapshot; None for a table that is missing or was never written."""
         try:
-            snapshot = self._load(name).current_snapshot()
+            snapshot = self.open(name).current_snapshot()
         except NoSuchTableError:
             return None
         return None if snapshot is None else int(snapshot.snapshot_id)
 
     def metadata_location(self, name: str) -> str:
         """The table's metadata file: all that an outside reader needs."""
-        return str(self._load(name).metadata_location)
+        return str(self.open(name).metadata_location)
 
     # -- writing
 
     def find(self, name: str, marker: str) -> int | None:
         """The snapshot that carries the marker; refuses a marker whose successor is there already."""
         try:
-            found = _marked(self._load(name), marker)
+            found = marked(self.open(name), marker)
         except NoSuchTableError:
             return None
         return None if found is None else int(found.snapshot_id)
 
     def summary(self, name: str, snapshot_id: int) -> dict[str, str]:
         """What a snapshot says of itself."""
-        return _said(_snapshot(self._load(name), snapshot_id))
+        return said(snapshot_of(self.open(name), snapshot_id))
 
-    def append(self, name: str, files: Sequence[str], marker: str, folder: str) -> int:
-        """Add Parquet files as one snapshot; the marked snapshot that is already there, when there is one."""
+    def append(
+        self,
+        name: str,
+        files: Sequence[str],
+        marker: str,
+        folder: str,
+        *,
+        base: int | None = None,
+        extra: Mapping[str, str] | None = None,
+    ) -> int:
+        """Add Parquet files as one snapshot; the marked snapshot that is already there, when there is one.
+
+        With a `base`, only on top of that snapshot: raises Moved when another has come.
+        """
 
         def stage(table: Table, change: Transaction, summary: dict[str, str]) -> None:
+            head = table.current_snapshot()
+            if base is not None and (head is None or head.snapshot_id != base):
+                raise Moved(f"{name}: another snapshot than {base} is in front by now")
             new = _described(table, change, files)
             with change.update_snapshot(snapshot_properties=summary).merge_append() as snapshot:
                 for file in new:
                     snapshot.append_data_file(file)
 
-        return self._commit(name, {MARKER: marker, FOLDER: folder}, stage)
+        return self._commit(name, {**(extra or {}), MARKER: marker, FOLDER: folder}, stage)
 
     def replace(
         self, name: str, files: Sequence[str], marker: str, folder: str, *, schema: Schema, extra: Mapping[str, str]
@@ -205,7 +216,7 @@ class Tables:
             if schema.as_struct() != table.schema().as_struct():
                 _swap_schema(name, table, change, schema)
             head = table.current_snapshot()
-            old = [] if head is None else _data_files(table, head)
+            old = [] if head is None else data_files(table, head)
             new = _described(table, change, files)
             with change.update_snapshot(snapshot_properties=summary).overwrite() as snapshot:
                 for file in old:
@@ -215,14 +226,37 @@ class Tables:
 
         return self._commit(name, {**extra, MARKER: marker, FOLDER: folder}, stage)
 
+    def rewrite(self, name: str, old: Sequence[str], files: Sequence[str], folder: str) -> int | None:
+        """Put files in the place of others that hold the same rows; None when one of the others is gone by now."""
+
+        def stage(table: Table, change: Transaction, summary: dict[str, str]) -> None:
+            head = table.current_snapshot()
+            there = {} if head is None else {file.file_path: file for file in data_files(table, head)}
+            if head is None or not there.keys() >= set(old):
+                raise Moved(f"{name}: a file that was to be merged is no longer there")
+            # It holds what the head holds, and so says of itself what the head says.
+            summary |= {key: said(head)[key] for key in said(head).keys() - {FOLDER} if key.startswith("freshet.")}
+            new = _described(table, change, files)
+            with change.update_snapshot(snapshot_properties=summary).overwrite() as snapshot:
+                for path in old:
+                    snapshot.delete_data_file(there[path])
+                for file in new:
+                    snapshot.append_data_file(file)
+
+        try:
+            return self._commit(name, {FOLDER: folder, UPKEEP: "compacted"}, stage)
+        except Moved:
+            remove_folder(folder)
+            return None
+
     def _commit(
         self, name: str, summary: dict[str, str], stage: Callable[[Table, Transaction, dict[str, str]], None]
     ) -> int:
         for _ in _tries(name):
-            table = self._load(name)
-            found = _marked(table, summary[MARKER])
+            table = self.open(name)
+            found = _done(table, summary)
             if found is not None:
-                if _said(found)[FOLDER] != summary[FOLDER]:
+                if said(found)[FOLDER] != summary[FOLDER]:
                     log.info("%s: another attempt at %s was first", name, summary[MARKER])
                     remove_folder(summary[FOLDER])
                 return int(found.snapshot_id)
@@ -234,24 +268,56 @@ class Tables:
                 log.info("%s: %s; trying again", name, error)
                 continue
             except DBAPIError as error:
-                # The answer was lost, the commit perhaps not: only the marker can tell.
-                log.warning("%s: commit of %s: %s; looking whether it took place", name, summary[MARKER], error)
+                # The answer was lost, the commit perhaps not: only a look can tell.
+                log.warning("%s: commit of %s: %s; looking whether it took place", name, summary[FOLDER], error)
                 continue
-            committed = _marked(table, summary[MARKER])
-            assert committed is not None, f"{name}: commit of {summary[MARKER]} left no snapshot"
+            committed = _done(table, summary)
+            assert committed is not None, f"{name}: commit of {summary[FOLDER]} left no snapshot"
             return int(committed.snapshot_id)
+        raise AssertionError("unreachable: _tries raises")
+
+    @contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """Waits until no other process is in here for this table, and keeps others waiting."""
+        with self._catalog.engine.connect() as connection:
+            words = {"key": f"{NAMESPACE}.{name}"}
+            connection.execute(text("SELECT pg_advisory_lock(hashtextextended(:key, 0))"), words)
+            try:
+                yield
+            finally:
+                connection.execute(text("SELECT pg_advisory_unlock(hashtextextended(:key, 0))"), words)
+
+    def expire(self, name: str, needed: Collection[int], older_than: datetime) -> int:
+        """Forget snapshots from before `older_than` that nobody needs; returns how many. Files are left to `sweep`."""
+        for _ in _tries(name):
+            table = self.open(name)
+            head = table.current_snapshot()
+            kept = {*needed, *([] if head is None else [head.snapshot_id])}
+            past = [
+                each.snapshot_id
+                for each in table.snapshots()
+                if each.snapshot_id not in kept and each.timestamp_ms < older_than.timestamp() * 1000
+            ]
+            if not past:
+                return 0
+            try:
+                table.maintenance.expire_snapshots().by_ids(past).commit()
+            except (CommitFailedException, DBAPIError) as error:
+                log.info("%s: %s; trying again", name, error)
+                continue
+            return len(past)
         raise AssertionError("unreachable: _tries raises")
 
     @contextmanager
     def attempt(self, name: str, marker: str) -> Iterator[str]:
         """A folder for one attempt's files, removed when the attempt fails and no snapshot refers to it."""
         safe = re.sub(r"[^A-Za-z0-9._-]", "_", marker)
-        folder = f"{self._load(name).location()}/data/{safe}-{uuid.uuid4().hex}"
+        folder = f"{self.open(name).location()}/data/{safe}-{uuid.uuid4().hex}"
         try:
             yield folder
         except Exception:
             try:
-                if all(_said(snapshot).get(FOLDER) != folder for snapshot in self._load(name).snapshots()):
+                if all(said(snapshot).get(FOLDER) != folder for snapshot in self.open(name).snapshots()):
                     remove_folder(folder)
             except Exception:
                 # The first failure is the one to tell; upkeep removes what is left.
@@ -264,41 +330,40 @@ class Tables:
         """The data files of a snapshot."""
         return [str(file.file_path) for file in self._planned(name, snapshot_id)[1]]
 
-    def row_count(self, name: str, snapshot_id: int | None) -> int:
-        """How many rows a snapshot holds, from its files' footers."""
-        return sum(int(file.record_count) for file in self._planned(name, snapshot_id)[1])
-
-    def size(self, name: str, snapshot_id: int | None) -> int:
-        """How many bytes a snapshot's data files take."""
-        return sum(int(file.file_size_in_bytes) for file in self._planned(name, snapshot_id)[1])
-
-    def read(self, spark: SparkSession, name: str, snapshot_id: int | None) -> DataFrame:
-        """A snapshot as a Spark frame: its files with its schema; none gives an empty frame."""
-        return self.read_sized(spark, name, snapshot_id)[0]
-
-    def read_sized(self, spark: SparkSession, name: str, snapshot_id: int | None) -> tuple[DataFrame, int]:
-        """`read`, and how many bytes there are to read."""
+    def read(
+        self, spark: SparkSession, name: str, snapshot_id: int | None, only: Sequence[DataFile] | None = None
+    ) -> tuple[DataFrame, int]:
+        """A snapshot, or only some of its files, as a Spark frame with its schema; and how many bytes they have."""
         schema, files = self._planned(name, snapshot_id)
+        files = files if only is None else list(only)
         declared = schemas.spark_schema(schema)
         if not files:
             return spark.createDataFrame([], declared), 0
         frame = spark.read.schema(declared).parquet(*(str(file.file_path) for file in files))
         return frame, sum(int(file.file_size_in_bytes) for file in files)
 
+    def size(self, name: str, snapshot_id: int | None) -> int:
+        """How many bytes a snapshot's files have."""
+        return sum(int(file.file_size_in_bytes) for file in self._planned(name, snapshot_id)[1])
+
     def _planned(self, name: str, snapshot_id: int | None) -> tuple[Schema, list[DataFile]]:
-        table = self._load(name)
-        files = [] if snapshot_id is None else _data_files(table, _snapshot(table, snapshot_id))
+        try:
+            table = self.open(name)
+        except NoSuchTableError:
+            raise LookupError(f"{name} holds nothing yet: its first load or refresh must come first") from None
+        files = [] if snapshot_id is None else data_files(table, snapshot_of(table, snapshot_id))
         return self._schema(table, snapshot_id), files
 
     def _schema(self, table: Table, snapshot_id: int | None) -> Schema:
         """Today's schema, which a grown table's old snapshots share; a replaced view's old snapshot has its own."""
         if snapshot_id is not None:
-            own = table.schemas()[_snapshot(table, snapshot_id).schema_id]
+            own = table.schemas()[snapshot_of(table, snapshot_id).schema_id]
             if not set(own.field_ids) <= set(table.schema().field_ids):
                 return own
         return table.schema()
 
-    def _load(self, name: str) -> Table:
+    def open(self, name: str) -> Table:
+        """The table as pyiceberg has it, as of now."""
         return self._catalog.load_table((NAMESPACE, name))
 
     def _create(self, name: str, schema: Schema) -> Schema:
@@ -316,48 +381,11 @@ def _tries(name: str) -> Iterator[int]:
     )
 
 
-def _marked(table: Table, marker: str) -> Snapshot | None:
-    """The snapshot of this batch or refresh. Ids only grow, so a newer one in front means that this one's is past.
-
-    A batch is settled before the next begins and every one of them leaves a snapshot: with a newer batch in front, this
-    one is in the table and its snapshot has expired. A refresh with a newer one in front would bring old rows back.
-    """
-    for snapshot in reversed(table.metadata.snapshots):
-        if _said(snapshot).get(MARKER) == marker:
-            return snapshot
-    head = table.current_snapshot()
-    newest = "" if head is None else _said(head).get(MARKER, "")
-    if newest and _number(newest) > _number(marker):
-        raise Superseded(f"{table.name()[-1]}: {marker} comes too late, {newest} is there already")
-    return None
-
-
-def _number(marker: str) -> int:
-    return int(marker.rpartition("-")[2])
-
-
-def _said(snapshot: Snapshot) -> dict[str, str]:
-    return {} if snapshot.summary is None else dict(snapshot.summary.additional_properties)
-
-
-def _snapshot(table: Table, snapshot_id: int) -> Snapshot:
-    snapshot = table.snapshot_by_id(snapshot_id)
-    if snapshot is None:
-        raise LookupError(f"{table.name()[-1]} has no snapshot {snapshot_id}; it has expired, pin a newer one")
-    return snapshot
-
-
-def _data_files(table: Table, snapshot: Snapshot) -> list[DataFile]:
-    """The live data files of a snapshot, oldest first."""
-    files = []
-    for manifest in snapshot.manifests(table.io):
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-            if entry.data_file.content != DataFileContent.DATA:
-                raise SchemaError(
-                    f"{table.name()[-1]} holds delete files, which only another engine writes; compact it there first"
-                )
-            files.append((entry.sequence_number or 0, entry.data_file.file_path, entry.data_file))
-    return [file for _, _, file in sorted(files, key=lambda each: each[:2])]
+def _done(table: Table, summary: Mapping[str, str]) -> Snapshot | None:
+    """The snapshot of this work, whoever made it. Upkeep's is known by its folder: it has no marker of its own."""
+    if UPKEEP not in summary:
+        return marked(table, summary[MARKER])
+    return next((each for each in table.snapshots() if said(each).get(FOLDER) == summary[FOLDER]), None)
 
 
 def _described(table: Table, change: Transaction, files: Sequence[str]) -> list[DataFile]:

@@ -38,6 +38,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "simulate": "run one policy over one workload and print the result",
         "policies": "list the policies the simulator and the scheduler know",
         "experiment": "run one of the papers' experiments again",
+        "bench": "measure something and print the figures",
         "test": "run the tests; --fast runs the pure ones only",
     }
 )

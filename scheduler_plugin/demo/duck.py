@@ -32,16 +32,18 @@ def connect(*, iceberg: bool = True, threads: int = 1) -> Any:
 
 
 def in_duckdb(sql: str) -> str:
-    """A view's SQL, which is Spark's, in DuckDB's dialect. Approximate percentiles become exact ones."""
+    """A view's SQL, which is Spark's, in DuckDB's dialect, with the same meaning where that differs."""
     import sqlglot
     from sqlglot import exp
 
-    def exact(node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.ApproxQuantile):
+    def translated(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.ApproxQuantile):  # exact, since Spark's is exact for a few thousand rows
             return exp.Anonymous(this="quantile_disc", expressions=[node.this, node.args["quantile"]])
+        if isinstance(node, exp.CountIf):  # DuckDB's own is NULL where it never was true or false
+            return exp.Count(this=exp.Case(ifs=[exp.If(this=node.this, true=exp.Literal.number(1))]))
         return node
 
-    return str(sqlglot.parse_one(sql, read="spark").transform(exact).sql(dialect="duckdb", comments=False))
+    return str(sqlglot.parse_one(sql, read="spark").transform(translated).sql(dialect="duckdb", comments=False))
 
 
 def scan(metadata_location: str) -> str:

@@ -5,6 +5,7 @@ in ISO format, so text compares as time does. Every value stays the text that th
 """
 
 import zipfile
+from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,8 +31,9 @@ def content(feed: str) -> bytes:
         return archive.read(plain.name)
 
 
+@cache
 def read(feed: str) -> "pl.DataFrame":
-    """All rows of a feed in the source's order, as text."""
+    """All rows of a feed in the source's order, as text; read once a process."""
     import polars as pl
 
     return pl.read_csv(content(feed), infer_schema=False, null_values="NA")

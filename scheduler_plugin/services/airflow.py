@@ -36,7 +36,6 @@ PREFERRED_PORT = 8080
 #: What does not depend on the installation. Section, option: value; the reason where it is not plain.
 TUNING = {
     "CORE__EXECUTOR": "scheduler_plugin.live.executor.WarmLocalExecutor",
-    "CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
     "CORE__LOAD_EXAMPLES": "False",
     "CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
     # Jobs inherit what the scheduler has imported.
@@ -73,6 +72,7 @@ def environment(settings: Settings, port: int) -> dict[str, str]:
     address = f"http://127.0.0.1:{port}"
     options = {
         **TUNING,
+        "CORE__DAGS_FOLDER": settings.environment.get("FRESHET_DAGS") or str(REPOSITORY / "dags"),
         "CORE__SIMPLE_AUTH_MANAGER_USERS": f"{settings.api_username}:admin",
         "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home.airflow / "passwords.json"),
         "CORE__FERNET_KEY": secrets.fernet_key,

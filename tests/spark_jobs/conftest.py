@@ -34,7 +34,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     records = []
     if "FRESHET_DATABASE_URL" not in given:
         records.append(postgres.start(home))
-        _wait(lambda: postgres.ready(settings.database_url.replace("/freshet", "/postgres")))
+        _wait(lambda: postgres.ready(settings.database_url))
     if "FRESHET_SPARK_REMOTE" not in given:
         records.append(spark.start(home))
         _wait(lambda: process.listens(records[-1]))

@@ -12,7 +12,8 @@ import pytest
 from spark_jobs.load import SourceFile, load_batch
 from spark_jobs.query import run_query
 from spark_jobs.refresh import RefreshResult, refresh_view
-from spark_jobs.tables import Superseded, Tables
+from spark_jobs.snapshots import Superseded
+from spark_jobs.tables import Tables
 
 pytestmark = pytest.mark.services
 
