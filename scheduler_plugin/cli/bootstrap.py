@@ -28,7 +28,7 @@ class Bar:
         self.total = total
         self.site_packages = site_packages
         self.fetched = 0
-        self.latest = ""
+        self.latest = "looking around"
         self.began = time.monotonic()
         self._over = threading.Event()
         self._drawer = threading.Thread(target=self._draw, daemon=True)
@@ -48,7 +48,7 @@ class Bar:
         while not self._over.wait(0.5 if terminal else self.LINE_SECONDS):
             installed = sum(1 for _ in self.site_packages.glob("*.dist-info"))
             done = min(self.fetched + installed, 2 * self.total)
-            said = f"{self.fetched} of {self.total} found, {installed} installed {self.latest}"[:70]
+            said = f"{min(installed, self.total)} of {self.total} installed; {self.latest}"[:70]
             seconds = time.monotonic() - self.began
             if terminal:
                 filled = 30 * done // (2 * self.total)
@@ -78,9 +78,11 @@ def run(words: list[str], bar: Bar | None = None) -> None:
         for line in installer.stdout or ():
             said.append(line)
             first, _, rest = line.strip().partition(" ")
-            if bar and first in ("Collecting", "Requirement"):
+            if bar and first == "Collecting":
                 bar.fetched = min(bar.fetched + 1, bar.total)
-                bar.latest = rest.removeprefix("already satisfied: ").split(" ")[0]
+                bar.latest = f"fetching {rest.split(' ')[0]}"
+            elif bar and first == "Installing":
+                bar.fetched, bar.latest = bar.total, "installing"
     if installer.returncode:
         sys.stderr.write("".join(said[-15:]))
         sys.exit(
