@@ -121,6 +121,8 @@ class Warehouse:
         self.backlog = 0.0
         #: How many objects are stale.
         self.stale = 0
+        #: Expected slot-seconds of one run of everything, apart from what depends on the updates.
+        self.one_pass = math.fsum(self.fixed)
         views = [position for position in range(count) if not self.graph.tables[position]]
         self._view_costs = math.fsum(self.fixed[each] for each in views)
         #: How many views are materialized.
@@ -346,6 +348,7 @@ class Warehouse:
         if event.cost is not None and not self.graph.virtual[position]:
             more = event.cost - self.fixed[position]
             self.fixed[position] = event.cost
+            self.one_pass += more
             if not self.graph.tables[position]:
                 self._view_costs += more
             if self.missing[position] != math.inf:

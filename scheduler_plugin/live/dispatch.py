@@ -61,7 +61,10 @@ class Airflow:
                 self._log_in()
             try:
                 answer = self._client.request(
-                    method, path, headers={"Authorization": f"Bearer {self._token}"}, **content  # type: ignore[arg-type]
+                    method,
+                    path,
+                    headers={"Authorization": f"Bearer {self._token}"},
+                    **content,  # type: ignore[arg-type]
                 )
             except httpx.HTTPError as error:
                 raise DispatchError(f"Airflow's API at {self._settings.api_url} cannot be reached: {error}") from error

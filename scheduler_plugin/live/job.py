@@ -27,7 +27,9 @@ def run(settings: Settings, decision: int, attempt: int) -> bool:
         worker = f"{socket.gethostname()}:{os.getpid()}"
         claim = decisions.claim(database, decision, attempt, worker)
         if claim is None:
-            log.info("Decision %d needs no work from attempt %d: done already, or another job has it.", decision, attempt)
+            log.info(
+                "Decision %d needs no work from attempt %d: done already, or another job has it.", decision, attempt
+            )
             return False
         log.info("Decision %d: %s %s. %s", decision, _verb(claim), claim.object, claim.why)
         try:
