@@ -11,7 +11,13 @@ from scheduler_plugin.live.operators import ObjectJob
 
 def object_dag(dag_id: str, *, tags: list[str], doc: str | None = None) -> DAG:
     with DAG(
-        dag_id, schedule=None, catchup=False, max_active_runs=4, tags=["freshet", *tags], doc_md=doc, is_paused_upon_creation=False
+        dag_id,
+        schedule=None,
+        catchup=False,
+        max_active_runs=4,
+        tags=["freshet", *tags],
+        doc_md=doc,
+        is_paused_upon_creation=False,
     ) as dag:
         ObjectJob(task_id="run", retries=0)
     return dag

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from scheduler_plugin import __version__
+from scheduler_plugin.services import ServiceError
 
 
 class UserError(Exception):
@@ -27,9 +28,17 @@ class UserError(Exception):
 #: Command -> one line for `freshet --help`. The module has the command's name.
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
+        "demo": "start everything and watch it keep New York's flights of 2013 fresh",
+        "up": "start Postgres, Spark and Airflow, or what is missing of them",
+        "down": "stop them all; data stays",
+        "status": "show the services, how fresh each object is, and the latest decisions",
+        "logs": "show the services' logs; -f follows them",
+        "doctor": "say what is there, what is missing, and what to do about it",
+        "check": "check the catalog and show what it holds",
         "simulate": "run one policy over one workload and print the result",
         "policies": "list the policies the simulator and the scheduler know",
         "experiment": "run one of the papers' experiments again",
+        "bench": "measure something and print the figures",
         "test": "run the tests; --fast runs the pure ones only",
     }
 )
@@ -70,6 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"freshet {name}: {error}", file=sys.stderr)
         return error.exit_code
+    except ServiceError as error:
+        print(f"freshet {name}: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print(f"freshet {name}: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT

@@ -42,6 +42,12 @@ class Airflow:
                 f"{answer.text[:300]}"
             )
 
+    def trigger(self, dag_id: str, conf: dict[str, str]) -> None:
+        """Starts a run of any DAG."""
+        answer = self._request("POST", f"/api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None, "conf": conf})
+        if answer.status_code != 200:
+            raise DispatchError(f"Airflow answered {answer.status_code} to a run of {dag_id}: {answer.text[:300]}")
+
     def paused(self) -> frozenset[str]:
         """The ids of our DAGs that somebody has paused."""
         found: list[str] = []

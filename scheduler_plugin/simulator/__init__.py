@@ -27,6 +27,9 @@ MODELS: Mapping[str, str] = MappingProxyType(
         "refresh": "scheduler_plugin.simulator.refresh",
         "append": "scheduler_plugin.simulator.append",
         "mixed": "scheduler_plugin.simulator.mixed",
+        "queries": "scheduler_plugin.simulator.queries",
+        "versions": "scheduler_plugin.simulator.versions",
+        "operators": "scheduler_plugin.simulator.operators",
     }
 )
 

@@ -14,7 +14,8 @@ class Ran:
 
     start: float
     end: float
-    object: str
+    #: Its id; its number in a model whose objects have no names.
+    object: str | int
     slot: int
     #: How many updates the job loaded; None for a view.
     updates: int | None = None

@@ -61,9 +61,3 @@ def take_in(database: Database, arrivals: Sequence[Arrival]) -> list[int]:
                 connection, now, [(EventKind.UPDATE_ARRIVED, table, {"update": update, **times}) for update in ids]
             )
     return new
-
-
-def known_paths(database: Database, table: str) -> set[str]:
-    """Every path ever taken in for the table; a listing skips them."""
-    with database.transaction() as connection:
-        return set(connection.execute(select(Update.path).where(Update.table_name == table)).scalars())

@@ -8,6 +8,7 @@ when the machine's clock does.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from select import select as select_ready
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, func, literal, select, text
@@ -46,6 +47,36 @@ class Database:
             last = select(Event.at).order_by(Event.id.desc()).limit(1).scalar_subquery()
             now: datetime = connection.execute(select(func.greatest(func.clock_timestamp(), last))).scalar_one()
             yield connection, now
+
+    @contextmanager
+    def listener(self) -> Iterator["Listener"]:
+        """A connection of its own that hears of new events."""
+        pooled = self.engine.raw_connection()
+        connection: Any = pooled.driver_connection
+        pooled.detach()
+        try:
+            connection.autocommit = True
+            connection.cursor().execute(f"LISTEN {CHANNEL}")
+            yield Listener(connection)
+        finally:
+            connection.close()
+
+
+class Listener:
+    """Waits for what `log_events` announces."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def wait(self, seconds: float) -> bool:
+        """True as soon as something was logged since the last call; False after `seconds`."""
+        if not self._connection.notifies:
+            if not select_ready([self._connection], [], [], seconds)[0]:
+                return False
+            self._connection.poll()
+        heard = bool(self._connection.notifies)
+        self._connection.notifies.clear()
+        return heard
 
 
 def log_events(

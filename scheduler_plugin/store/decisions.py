@@ -167,19 +167,25 @@ def current_snapshots(connection: Connection, objects: Sequence[str]) -> dict[st
 # Sending ---------------------------------------------------------------------------------------------------------
 
 
+#: A decision whose jobs have died this often without a word is given up, as if its job had said so.
+MOST_ATTEMPTS = 4
+
+
 def unsent(database: Database, *, unclaimed_after: timedelta, dead_after: timedelta) -> list[Outgoing]:
     """Decisions to send now: new ones, ones nobody claimed in time, and ones whose job gave no sign of life.
 
     The last two get a new attempt, and so a new run: Airflow may still know the old run id as failed or removed.
     """
     now = func.clock_timestamp()
-    lost = ((Decision.state == DecisionState.DISPATCHED) & (Decision.dispatched_at < now - unclaimed_after)) | (
-        (Decision.state == DecisionState.CLAIMED) & (Decision.heartbeat_at < now - dead_after)
-    )
+    unclaimed = (Decision.state == DecisionState.DISPATCHED) & (Decision.dispatched_at < now - unclaimed_after)
+    dead = (Decision.state == DecisionState.CLAIMED) & (Decision.heartbeat_at < now - dead_after)
     with database.transaction() as connection:
+        hopeless = (
+            connection.execute(select(Decision.id).where(dead, Decision.attempt >= MOST_ATTEMPTS)).scalars().all()
+        )
         connection.execute(
             update(Decision)
-            .where(lost)
+            .where(unclaimed | dead, Decision.id.not_in(hopeless))
             .values(state=DecisionState.DECIDED, attempt=Decision.attempt + 1, claimed_at=None, heartbeat_at=None)
         )
         rows = connection.execute(
@@ -188,7 +194,21 @@ def unsent(database: Database, *, unclaimed_after: timedelta, dead_after: timede
             .where(Decision.state == DecisionState.DECIDED)
             .order_by(Decision.id)
         ).all()
+    if hopeless:
+        _give_up(database, hopeless)
     return [Outgoing(id=i, object=o, kind=k, attempt=a, why=w) for i, o, k, a, w in rows]
+
+
+def _give_up(database: Database, hopeless: Sequence[int]) -> None:
+    error = f"{MOST_ATTEMPTS} jobs in a row died without a word; the newest one's Airflow log may say why"
+    with database.logging_transaction() as (connection, now):
+        given_up = connection.execute(
+            update(Decision)
+            .where(Decision.id.in_(hopeless), Decision.state == DecisionState.CLAIMED)
+            .values(state=DecisionState.FAILED, finished_at=now, error=error)
+            .returning(Decision.id, Decision.object)
+        ).all()
+        log_events(connection, now, [(EventKind.JOB_FAILED, name, {"decision": each}) for each, name in given_up])
 
 
 def mark_dispatched(database: Database, sent: Outgoing) -> None:
@@ -364,10 +384,11 @@ def _settle_batch(connection: Connection, batch: int, claim: Claim, outcome: Out
     )
     connection.execute(
         text(
-            "UPDATE freshet.update SET state = new.state, reason = new.reason, rows = new.rows, settled_at = :now, "
-            "covers_from = coalesce(new.covers_from, covers_from), covers_to = coalesce(new.covers_to, covers_to) "
+            "UPDATE freshet.update AS old SET state = new.state, reason = new.reason, rows = new.rows, "
+            "settled_at = :now, covers_from = coalesce(new.covers_from, old.covers_from), "
+            "covers_to = coalesce(new.covers_to, old.covers_to) "
             "FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS new(id bigint, state text, reason text, rows bigint, "
-            "covers_from timestamptz, covers_to timestamptz) WHERE freshet.update.id = new.id"
+            "covers_from timestamptz, covers_to timestamptz) WHERE old.id = new.id"
         ),
         {"now": now, "rows": json.dumps([_settled(source.id, refused, outcome) for source in claim.updates])},
     )

@@ -33,14 +33,13 @@ class LoggedEvent:
     body: dict[str, Any]
 
 
-def events_after(database: Database, seen: int, limit: int = 50_000) -> list[LoggedEvent]:
+def events_after(database: Database, seen: int, *, upto: int | None = None, limit: int = 50_000) -> list[LoggedEvent]:
+    """What was logged after event `seen`, at most to event `upto`, in order."""
+    wanted = select(Event.id, Event.at, Event.kind, Event.object, Event.body).where(Event.id > seen)
+    if upto is not None:
+        wanted = wanted.where(Event.id <= upto)
     with database.transaction() as connection:
-        rows = connection.execute(
-            select(Event.id, Event.at, Event.kind, Event.object, Event.body)
-            .where(Event.id > seen)
-            .order_by(Event.id)
-            .limit(limit)
-        )
+        rows = connection.execute(wanted.order_by(Event.id).limit(limit))
         return [LoggedEvent(id=i, at=at, kind=kind, object=name, body=body) for i, at, kind, name, body in rows]
 
 
@@ -48,6 +47,15 @@ def last_noted_event(database: Database) -> int:
     """The last event whose consequences are in the history already."""
     with database.transaction() as connection:
         return connection.execute(select(Lease.event_seen).where(Lease.id == 1)).scalar_one_or_none() or 0
+
+
+def open_spells(database: Database) -> dict[str, tuple[bool, datetime | None]]:
+    """Each object's present spell: fresh or not, and current up to when."""
+    with database.transaction() as connection:
+        rows = connection.execute(
+            select(Freshness.object, Freshness.fresh, Freshness.current_to).where(Freshness.until.is_(None))
+        )
+        return {name: (fresh, current_to) for name, fresh, current_to in rows}
 
 
 def note(

@@ -3,6 +3,8 @@
 Specs are plain JSON, so that this folder does not need to know the catalog's classes.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +13,7 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from scheduler_plugin.store.database import Database, log_events
-from scheduler_plugin.store.models import CatalogVersion, Event, EventKind, Object
+from scheduler_plugin.store.models import CatalogVersion, Event, EventKind, Freshness, Object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +33,14 @@ class ObjectRow:
 class CatalogRow:
     """The settings of the catalog in force, and its objects in declaration order."""
 
-    fingerprint: str
     settings: Mapping[str, Any]
     objects: Sequence[ObjectRow]
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for catalogs that mean the same, wherever and in whatever words they are written."""
+        items = [[each.name, each.kind, each.materialized, list(each.parents), each.spec] for each in self.objects]
+        return hashlib.sha256(json.dumps([self.settings, items], sort_keys=True).encode()).hexdigest()
 
 
 def take_in(database: Database, catalog: CatalogRow) -> bool:
@@ -45,8 +52,10 @@ def take_in(database: Database, catalog: CatalogRow) -> bool:
         event = (connection.execute(select(func.max(Event.id))).scalar_one() or 0) + 1
         before = {row.name: row for row in connection.execute(select(Object.name, Object.spec, Object.removed_at))}
         names = [item.name for item in catalog.objects]
+        gone = Object.name.not_in(names) & Object.removed_at.is_(None)
+        removed = connection.execute(update(Object).where(gone).values(removed_at=now).returning(Object.name)).scalars()
         connection.execute(
-            update(Object).where(Object.name.not_in(names), Object.removed_at.is_(None)).values(removed_at=now)
+            update(Freshness).where(Freshness.object.in_(removed.all()), Freshness.until.is_(None)).values(until=now)
         )
         for position, item in enumerate(catalog.objects):
             known = before.get(item.name)
@@ -76,17 +85,16 @@ def take_in(database: Database, catalog: CatalogRow) -> bool:
 
 
 def definition(spec: Mapping[str, Any]) -> Any:
-    """What makes a view's content: its SQL. A table's content is its files, whatever else changes."""
-    return spec.get("sql")
+    """What makes a view's content: its SQL and that of the virtual views it reads. A table's content is its files."""
+    return spec.get("sql"), spec.get("virtual")
 
 
 def in_force(database: Database) -> CatalogRow | None:
     """The catalog last taken in."""
     with database.transaction() as connection:
-        version = connection.execute(
-            select(CatalogVersion.fingerprint, CatalogVersion.settings).order_by(CatalogVersion.id.desc()).limit(1)
-        ).one_or_none()
-        if version is None:
+        newest = select(CatalogVersion.settings).order_by(CatalogVersion.id.desc()).limit(1)
+        settings = connection.execute(newest).scalar_one_or_none()
+        if settings is None:
             return None
         rows = connection.execute(
             select(
@@ -101,7 +109,6 @@ def in_force(database: Database) -> CatalogRow | None:
             .order_by(Object.position)
         )
         return CatalogRow(
-            fingerprint=version.fingerprint,
-            settings=version.settings,
+            settings=settings,
             objects=[ObjectRow(**row._mapping) for row in rows],
         )

@@ -228,6 +228,19 @@ def quarantined_files(database: Database) -> list[tuple[str, str, str]]:
         return [(table, path, reason or "") for table, path, reason in rows]
 
 
+def quarantined_rows(database: Database) -> list[tuple[str, str, int]]:
+    """(table, reason, rows) of single rows that were kept out, each reason once."""
+    with database.transaction() as connection:
+        return [
+            (table, reason, int(rows))
+            for table, reason, rows in connection.execute(
+                select(QuarantinedRow.table_name, QuarantinedRow.reason, func.count())
+                .group_by(QuarantinedRow.table_name, QuarantinedRow.reason)
+                .order_by(QuarantinedRow.table_name, QuarantinedRow.reason)
+            )
+        ]
+
+
 def fresh_shares(database: Database, since: datetime) -> dict[str, float]:
     """Each object's share of the time since then in which it was fresh."""
     now = func.clock_timestamp()

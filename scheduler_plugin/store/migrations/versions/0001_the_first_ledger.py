@@ -17,7 +17,7 @@ def upgrade() -> None:
         sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("fingerprint", sa.Text(), nullable=False),
         sa.Column("settings", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
-        sa.Column("taken_in_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("taken_in_at", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_catalog")),
         schema="freshet",
     )
@@ -70,7 +70,8 @@ def upgrade() -> None:
         sa.Column("spec", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
         sa.Column("parents", postgresql.ARRAY(sa.Text()), nullable=False),
         sa.Column("position", sa.BigInteger(), nullable=False),
-        sa.Column("taken_in_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("taken_in_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("defined_at_event", sa.BigInteger(), nullable=False),
         sa.Column("removed_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint("kind IN ('table', 'view')", name=op.f("ck_object_kind")),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_object")),

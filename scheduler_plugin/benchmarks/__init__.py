@@ -1,0 +1,16 @@
+"""Measurements, for people: `freshet bench NAME`. Figures of one run stand beside each other and are never compared
+with a limit: machines differ and are shared.
+
+A benchmark is a module with `arguments(parser)` and `run(options)`, which returns an object with `as_json()` and
+`as_text()`. Adding one touches the table below and one file.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+#: Benchmark -> one line for `freshet bench --help`. The module has the benchmark's name.
+BENCHMARKS: Mapping[str, str] = MappingProxyType(
+    {
+        "latency": "from a landing file to a fresh view, beside the plain ways",
+    }
+)

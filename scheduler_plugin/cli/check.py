@@ -1,0 +1,62 @@
+"""Check the catalog: every problem at once, or a summary of what it holds. Nothing is started or written."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from scheduler_plugin.catalog import Catalog, CatalogError, catalog_path, load_catalog
+from scheduler_plugin.catalog.problems import shown
+from scheduler_plugin.cli.main import UserError
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--catalog", type=Path, help="the file to check (FRESHET_CATALOG, or include/warehouse.yml)")
+    parser.add_argument("--json", action="store_true", help="print the summary, or the problems, as JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    try:
+        catalog = load_catalog(options.catalog or catalog_path())
+    except CatalogError as error:
+        if options.json:
+            print(json.dumps({"ok": False, "problems": error.problems}, indent=2))
+            return 1
+        raise UserError(str(error)) from None
+    print(json.dumps(summary(catalog), indent=2) if options.json else prose(catalog))
+    return 0
+
+
+def summary(catalog: Catalog) -> dict[str, Any]:
+    return {
+        "ok": True,
+        "catalog": str(catalog.path),
+        "fingerprint": catalog.fingerprint,
+        "slots": catalog.slots,
+        "policy": catalog.policy.name,
+        "feeds": len(catalog.feeds),
+        "tables": len(catalog.tables),
+        "views": len(catalog.views),
+        "virtual_views": sum(not view.materialized for view in catalog.views.values()),
+        "levels": [[{"name": name, "parents": catalog.parents(name)} for name in level] for level in catalog.levels],
+    }
+
+
+def prose(catalog: Catalog) -> str:
+    virtual = sum(not view.materialized for view in catalog.views.values())
+    lines = [
+        f"{shown(catalog.path)}: {len(catalog.tables)} tables, {len(catalog.views)} views ({virtual} virtual), "
+        f"{len(catalog.levels)} levels, {catalog.slots} slots, policy {catalog.policy.name}. No problems."
+    ]
+    width = max(map(len, catalog.order))
+    for number, level in enumerate(catalog.levels):
+        lines.append(f"level {number}")
+        for name in level:
+            if name in catalog.tables:
+                table = catalog.tables[name]
+                told = f"table of {len(table.columns)} columns, fed by {table.feed}"
+            else:
+                view = catalog.views[name]
+                told = f"{'reads' if view.materialized else 'virtual, reads'} {', '.join(view.parents)}"
+            lines.append(f"  {name:<{width}}  {told}")
+    return "\n".join(lines)

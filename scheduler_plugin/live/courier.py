@@ -1,0 +1,75 @@
+"""Carries decisions to Airflow, and back what somebody paused there.
+
+A thread of its own, so that a slow or absent API never holds up the tick. Sending is idempotent: an old courier that
+sends once more makes no second run.
+"""
+
+import logging
+import threading
+import time
+from datetime import timedelta
+
+from sqlalchemy.exc import OperationalError
+
+from scheduler_plugin.live.dispatch import Airflow, DispatchError
+from scheduler_plugin.services.settings import Settings
+from scheduler_plugin.store import decisions
+from scheduler_plugin.store.database import Database
+
+log = logging.getLogger(__name__)
+
+#: A run that no job has claimed by now is lost. Airflow may be busy: a second run is cheap, the claim decides.
+UNCLAIMED_AFTER = timedelta(seconds=30)
+#: A job without a sign of life for this long is dead.
+DEAD_AFTER = timedelta(seconds=10)
+#: Seconds between two looks at what is paused, and for what has been lost.
+LOOK_SECONDS = 1.0
+
+
+class Courier:
+    """Starts with `start`, ends with `stop`; `wake` makes it send at once."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self._airflow = Airflow(settings)
+        self._database = database
+        self._stopping = threading.Event()
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="freshet-courier", daemon=True)
+        #: DAGs that somebody has paused; None before the first answer.
+        self.paused: frozenset[str] | None = None
+        #: Why nothing can be sent, for people; None when all is well.
+        self.trouble: str | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._wake.set()
+        self._thread.join(timeout=15)
+        self._airflow.close()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def _run(self) -> None:
+        looked = 0.0
+        while not self._stopping.is_set():
+            try:
+                self._send()
+                if time.monotonic() - looked >= LOOK_SECONDS:
+                    self.paused = self._airflow.paused()
+                    looked = time.monotonic()
+                self.trouble = None
+            except (DispatchError, OperationalError) as error:
+                if self.trouble is None:
+                    log.warning("Nothing can be sent for now: %s", error)
+                self.trouble = str(error)
+                self._stopping.wait(0.5)
+            self._wake.wait(LOOK_SECONDS)
+            self._wake.clear()
+
+    def _send(self) -> None:
+        for outgoing in decisions.unsent(self._database, unclaimed_after=UNCLAIMED_AFTER, dead_after=DEAD_AFTER):
+            self._airflow.send(outgoing)
+            decisions.mark_dispatched(self._database, outgoing)

@@ -1,0 +1,232 @@
+"""The tick: take in what happened, decide, record, dispatch. One loop in the whole installation.
+
+    log ──► Scheduler (brain) ──► decisions ──► Courier ──► Airflow
+     ▲           │
+     │           └──► freshness history
+    LandingWatcher, jobs, people
+
+Woken by NOTIFY and at the latest after the tick interval. Whoever holds the lease decides; when anything goes wrong the
+loop throws its state away, and the next one learns it again from the log.
+"""
+
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import timedelta
+
+from scheduler_plugin.catalog import CatalogError, catalog_path, load_catalog
+from scheduler_plugin.catalog.rows import catalog_row
+from scheduler_plugin.live.courier import Courier
+from scheduler_plugin.live.landing import LandingWatcher, landings
+from scheduler_plugin.live.scheduler import PAUSED, Scheduler
+from scheduler_plugin.services.settings import Settings
+from scheduler_plugin.store import accesses, decisions, freshness, lease, objects
+from scheduler_plugin.store.database import Database, Listener, log_events
+from scheduler_plugin.store.freshness import LoggedEvent
+from scheduler_plugin.store.models import EventKind
+
+log = logging.getLogger(__name__)
+
+LEASE = timedelta(seconds=6)
+#: A read loses half its weight in the popularity every so long.
+ACCESS_HALF_LIFE = timedelta(minutes=10)
+LEARN_ACCESS_SECONDS = 5.0
+TICK_DAG = "freshet_tick"
+
+
+def run_loop(load_settings: Callable[[], Settings], stop: threading.Event, seconds: float) -> None:
+    """Runs until `stop` is set or the time is over; survives what a restart of a service can do to it."""
+    holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+    until = time.monotonic() + seconds
+    while not stop.is_set() and time.monotonic() < until:
+        try:
+            with ExitStack() as stack:
+                settings = load_settings()
+                database = Database(settings.database_url)
+                stack.callback(database.close)
+                epoch = lease.take(database, holder, LEASE)
+                if epoch is None:
+                    stop.wait(0.5)
+                    continue
+                stack.callback(lease.give_back, database, holder)
+                log.info("This loop decides from now on (epoch %d).", epoch)
+                Loop(settings, database, holder, epoch).run(stop, until)
+        except lease.LeaseLostError as error:
+            log.warning("Another loop has taken over: %s", error)
+        except Exception:
+            log.exception("The loop failed and starts again from the log.")
+            stop.wait(1)
+
+
+class Loop:
+    """One term of office: from taking the lease to losing it, or to the first error."""
+
+    def __init__(self, settings: Settings, database: Database, holder: str, epoch: int) -> None:
+        self._settings = settings
+        self._database = database
+        self._holder = holder
+        self._epoch = epoch
+        self._renewed = time.monotonic()
+        self._learnt_access = 0.0
+        self._catalog = load_catalog(catalog_path())
+        self._catalog_problem: str | None = None
+        self._landing: LandingWatcher | None = None
+        self._courier = Courier(settings, database)
+        objects.take_in(database, catalog_row(self._catalog))
+        self._seen = 0
+        self._changes: list[freshness.Change] = []
+        self._scheduler = self._rebuilt()
+
+    def run(self, stop: threading.Event, until: float) -> None:
+        with ExitStack() as stack:
+            listener = stack.enter_context(self._database.listener())
+            stack.callback(self._stop_landing)
+            self._watch_landing()
+            self._courier.start()
+            stack.callback(self._courier.stop)
+            while not stop.is_set() and time.monotonic() < until:
+                if not self._tick():
+                    self._wait(listener, stop)
+
+    def _wait(self, listener: Listener, stop: threading.Event) -> None:
+        """Until something is logged, the tick interval is over, or the loop shall stop."""
+        until = time.monotonic() + self._catalog.tick_seconds
+        while not stop.is_set() and (left := until - time.monotonic()) > 0:
+            if listener.wait(min(left, 0.25)):
+                return
+
+    def _tick(self) -> bool:
+        """True when it decided something, so that there is news to take in at once."""
+        began = time.monotonic()
+        self._keep_lease()
+        self._follow_catalog()
+        events = freshness.events_after(self._database, self._seen)
+        self._take_in(events)
+        self._log_holds()
+        self._learn_access()
+        state = self._state()
+        chosen = self._scheduler.choose(time.time()) if state == "deciding" else []
+        decided = decisions.record(self._database, self._epoch, chosen)
+        if decided:
+            self._courier.wake()
+            for identity, choice in zip(decided, chosen, strict=True):
+                log.info("Decision %d: %s. %s", identity, choice.object, choice.why)
+        changes, self._changes = self._changes, []
+        freshness.note(
+            self._database,
+            self._epoch,
+            changes,
+            event_seen=self._seen,
+            last_tick={
+                "at": time.time(),
+                "seconds": round(time.monotonic() - began, 4),
+                "state": state,
+                "events": len(events),
+                "decided": len(decided),
+                "ready": len(self._scheduler.warehouse.ready),
+                "running": len(self._scheduler.running),
+                "slots": self._scheduler.warehouse.slots,
+                "holder": self._holder,
+            },
+        )
+        return bool(decided)
+
+    def _state(self) -> str:
+        if self._courier.paused is None:
+            return f"waiting for Airflow: {self._courier.trouble or 'no answer yet'}"
+        if TICK_DAG in self._courier.paused:
+            return f"paused: {TICK_DAG} is paused in Airflow"
+        return "deciding"
+
+    # What happened ----------------------------------------------------------------------------------------------
+
+    def _take_in(self, events: list[LoggedEvent]) -> None:
+        for event in events:
+            if event.kind == EventKind.CATALOG_CHANGED and event.id > self._seen:
+                self._scheduler = self._rebuilt(upto=event.id)
+            else:
+                self._changes += self._scheduler.apply(event)
+            self._seen = event.id
+
+    def _rebuilt(self, upto: int | None = None) -> Scheduler:
+        """The catalog in force with the log replayed as far as its consequences are written down, or to `upto`."""
+        catalog = objects.in_force(self._database)
+        assert catalog is not None, "a loop takes its catalog in before it looks for it"
+        noted = freshness.last_noted_event(self._database) if upto is None else upto
+        first, *_ = freshness.events_after(self._database, 0, limit=1)
+        scheduler = Scheduler(catalog, since=first.at.timestamp())
+        seen, at = 0, first.at
+        while events := freshness.events_after(self._database, seen, upto=max(noted, first.id)):
+            for event in events:
+                scheduler.apply(event)
+            seen, at = events[-1].id, events[-1].at
+        # Where the catalog changed what an object is, its history gets a new spell.
+        told = freshness.open_spells(self._database)
+        self._changes = [change for change in self._changes if change.object in scheduler.rows]
+        for change in scheduler.standing(at):
+            if told.get(change.object) != (change.fresh, change.current_to):
+                self._changes.append(change)
+        self._seen = seen
+        return scheduler
+
+    def _keep_lease(self) -> None:
+        if time.monotonic() - self._renewed < LEASE.total_seconds() / 3:
+            return
+        epoch = lease.take(self._database, self._holder, LEASE)
+        if epoch != self._epoch:
+            raise lease.LeaseLostError("the lease ran out before it was renewed")
+        self._renewed = time.monotonic()
+
+    # The catalog ------------------------------------------------------------------------------------------------
+
+    def _follow_catalog(self) -> None:
+        if self._catalog.unchanged_on_disk():
+            return
+        try:
+            changed = load_catalog(catalog_path())
+        except CatalogError as error:
+            if str(error) != self._catalog_problem:
+                log.error("The catalog was changed and is not sound; the one before stays in force.\n%s", error)
+            self._catalog_problem = str(error)
+            return
+        self._catalog, self._catalog_problem = changed, None
+        if objects.take_in(self._database, catalog_row(changed)):
+            log.info("A changed catalog is in force.")
+            self._stop_landing()
+            self._watch_landing()
+
+    def _watch_landing(self) -> None:
+        self._landing = LandingWatcher(self._database, landings(self._catalog, self._settings.landing))
+        self._landing.start()
+
+    def _stop_landing(self) -> None:
+        if self._landing is not None:
+            self._landing.stop()
+
+    # What people did --------------------------------------------------------------------------------------------
+
+    def _log_holds(self) -> None:
+        if self._courier.paused is None:
+            return
+        held, released = self._scheduler.to_hold(self._courier.paused)
+        if held or released:
+            with self._database.logging_transaction() as (connection, now):
+                events = [(EventKind.HELD, name, {"by": PAUSED}) for name in held]
+                events += [(EventKind.RELEASED, name, {"by": PAUSED}) for name in released]
+                log_events(connection, now, events)
+            self._take_in(freshness.events_after(self._database, self._seen))
+
+    def _learn_access(self) -> None:
+        if time.monotonic() - self._learnt_access < LEARN_ACCESS_SECONDS:
+            return
+        self._learnt_access = time.monotonic()
+        prior_share = 0.5 ** ((time.time() - self._scheduler.since) / ACCESS_HALF_LIFE.total_seconds())
+        learnt = self._scheduler.accesses(accesses.per_minute(self._database, ACCESS_HALF_LIFE), prior_share)
+        if learnt:
+            accesses.learn(self._database, learnt)
+            self._take_in(freshness.events_after(self._database, self._seen))

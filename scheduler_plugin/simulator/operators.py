@@ -1,0 +1,333 @@
+"""Model `operators`: tuples move along paths of operators, one unit of work at a time, and the backlog takes memory.
+
+Paper 003. Tuples of a path keep their order under every policy here, so each operator has a queue whose head is the
+only tuple it may have begun. Sizes are read as the decimals they are written as and added up exactly.
+
+Beyond the contract, `joins` names pairs of operators that are one join of two streams: see `Join`.
+"""
+
+import heapq
+import math
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Protocol
+
+from scheduler_plugin.brain.chart import Point, chain_priorities, greedy_priorities
+from scheduler_plugin.simulator.result import Ran, result
+from scheduler_plugin.simulator.workload import Fields, Params, WorkloadError, finite, kind, one_of, unique, whole
+
+#: More units of work than anyone waits for; also the longest memory series.
+MOST_STEPS = 10_000_000
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Operator:
+    """One operator of one path and the tuples before it."""
+
+    path: int
+    #: Its place among all operators, in declaration order.
+    place: int
+    duration: int
+    #: Sizes of a tuple before and after, in the workload's common unit.
+    before: int
+    after: int
+    #: None for the last operator of a path.
+    following: "Operator | None" = None
+    #: Runs of tuples [number of the first, how many], numbered in order of arrival.
+    queue: deque[list[int]] = field(default_factory=deque)
+    #: Units of work already put into the head.
+    done: int = 0
+    join: "Join | None" = None
+
+    def put(self, number: int, count: int) -> None:
+        if self.queue and sum(self.queue[-1]) == number:
+            self.queue[-1][1] += count
+        else:
+            self.queue.append([number, count])
+
+    def take(self) -> int:
+        run = self.queue[0]
+        run[0] += 1
+        run[1] -= 1
+        if not run[1]:
+            self.queue.popleft()
+        return run[0] - 1
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Join:
+    """Two operators that are one join: it takes tuples of both sides in order of arrival.
+
+    It waits while one side is empty, for a tuple there might come first, unless no more can come on that side.
+    """
+
+    sides: tuple[Operator, Operator]
+    #: Per side, tuples that have not reached the join yet, future arrivals included.
+    coming: list[int]
+
+    def ready(self, operator: Operator) -> bool:
+        if operator.done:
+            return True
+        side = self.sides.index(operator)
+        other = self.sides[1 - side]
+        if not other.queue:
+            return self.coming[1 - side] == 0
+        return not other.done and operator.queue[0][0] < other.queue[0][0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """An `operators` workload, read and checked."""
+
+    names: list[str]
+    #: Per path.
+    charts: list[list[Point]]
+    #: (instant, path, count), in order of time.
+    arrivals: list[tuple[int, int, int]]
+    #: Pairs of (path, operator).
+    joins: list[tuple[tuple[int, int], tuple[int, int]]]
+    #: None: until all is done.
+    horizon: int | None
+
+
+class Policy(Protocol):
+    """Keeps the operators that have tuples, and says which one works next."""
+
+    def enter(self, operator: Operator) -> None:
+        """It has tuples now, or another tuple at its head."""
+
+    def choose(self) -> Operator | None:
+        """The operator to work for one unit; it leaves the policy's keeping."""
+
+
+class Ranked:
+    """The best rank first, of equals the tuple that came first."""
+
+    def __init__(self, ranks: Sequence[int]) -> None:
+        self._ranks = ranks
+        self._heap: list[tuple[int, int, int, Operator]] = []
+
+    def enter(self, operator: Operator) -> None:
+        head = operator.queue[0][0]
+        heapq.heappush(self._heap, (self._ranks[operator.place], head, operator.place, operator))
+
+    def choose(self) -> Operator | None:
+        blocked = []
+        found = None
+        while self._heap and found is None:
+            entry = heapq.heappop(self._heap)
+            if entry[3].join is None or entry[3].join.ready(entry[3]):
+                found = entry[3]
+            else:
+                blocked.append(entry)
+        for entry in blocked:
+            heapq.heappush(self._heap, entry)
+        return found
+
+
+class RoundRobin:
+    """The next operator in declaration order that can work, one unit each."""
+
+    def __init__(self) -> None:
+        self._ready: list[int] = []
+        self._operators: dict[int, Operator] = {}
+        self._next = 0
+
+    def enter(self, operator: Operator) -> None:
+        insort(self._ready, operator.place)
+        self._operators[operator.place] = operator
+
+    def choose(self) -> Operator | None:
+        begin = bisect_left(self._ready, self._next)
+        for offset in range(len(self._ready)):
+            index = (begin + offset) % len(self._ready)
+            operator = self._operators[self._ready[index]]
+            if operator.join is None or operator.join.ready(operator):
+                del self._ready[index]
+                self._next = operator.place + 1
+                return operator
+        return None
+
+
+def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -> dict[str, object]:
+    given = Params(params)
+    given.finish()
+    read = read_workload(Fields(workload))
+    memory, schedule = work(read, POLICIES[policy](read.charts), keep=given.schedule)
+    metrics = {"peak": max(memory), "integral": math.fsum(memory)}
+    return result(
+        policy=policy,
+        model="operators",
+        metrics=metrics,
+        schedule=schedule if given.schedule else None,
+        series={"memory": memory},
+    )
+
+
+def read_workload(fields: Fields) -> Workload:
+    if fields.whole("slots", 1, minimum=1) != 1:
+        raise WorkloadError("slots must be 1: one operator works at a time")
+    names, charts = [], []
+    for path in fields.objects("paths"):
+        names.append(path.text("id"))
+        charts.append(read_chart(path))
+    unique(names, "paths")
+    places = {name: place for place, name in enumerate(names)}
+    arrivals = []
+    for arrival in fields.objects("arrivals", []):
+        at = math.ceil(arrival.number("t", minimum=0))
+        name = one_of(arrival.get("path"), arrival.path("path"), places)
+        arrivals.append((at, places[name], arrival.whole("n", 1, minimum=0)))
+    arrivals.sort(key=lambda arrival: arrival[0])
+    horizon = math.floor(fields.number("horizon", minimum=0)) if fields.has("horizon") else None
+    needed = sum(count * charts[path][-1][0] for _, path, count in arrivals) + (arrivals[-1][0] if arrivals else 0)
+    if (needed if horizon is None else horizon) > MOST_STEPS:
+        raise WorkloadError(f"horizon: the run would take more than {MOST_STEPS:,} steps; give a horizon below that")
+    return Workload(
+        names=names, charts=charts, arrivals=arrivals, joins=read_joins(fields, places, charts), horizon=horizon
+    )
+
+
+def read_chart(path: Fields) -> list[Point]:
+    """The points of a path, checked: from (0, 1) through growing whole times to size 0."""
+    points: list[Point] = []
+    for place, entry in enumerate(path.items("points")):
+        where = f"{path.path('points')}[{place}]"
+        if not isinstance(entry, list) or len(entry) != 2:
+            raise WorkloadError(f"{where} must be a list of a time and a size, not {kind(entry)}")
+        time = whole(entry[0], f"{where}[0]", minimum=points[-1][0] + 1 if points else 0, maximum=None if points else 0)
+        size = finite(entry[1], f"{where}[1]", minimum=0)
+        # A size is the decimal that was written, so that equal slopes are equal.
+        points.append((time, Fraction(repr(size))))
+    if len(points) < 2 or points[0][1] != 1 or points[-1][1] != 0:
+        raise WorkloadError(f"{path.path('points')} must lead from [0, 1] to a size of 0")
+    return points
+
+
+def read_joins(
+    fields: Fields, places: Mapping[str, int], charts: list[list[Point]]
+) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    joins: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    taken: set[tuple[int, int]] = set()
+    for join in fields.objects("joins", []):
+        sides = []
+        for side in ("left", "right"):
+            given = Fields(join.get(side), join.path(side))
+            path = places[one_of(given.get("path"), given.path("path"), places)]
+            operator = given.whole("operator", minimum=0, maximum=len(charts[path]) - 2)
+            if (path, operator) in taken:
+                raise WorkloadError(f"{join.path(side)}: that operator is in a join already")
+            taken.add((path, operator))
+            sides.append((path, operator))
+        if sides[0][0] == sides[1][0]:
+            raise WorkloadError(f"{join.where}: the two sides must be on two paths")
+        joins.append((sides[0], sides[1]))
+    return joins
+
+
+def build(workload: Workload, unit: int) -> list[list[Operator]]:
+    """The operators of each path, joined up; sizes in multiples of 1/unit."""
+    paths: list[list[Operator]] = []
+    place = 0
+    for path, chart in enumerate(workload.charts):
+        operators = []
+        for (begin, before), (end, after) in pairwise(chart):
+            operators.append(
+                Operator(
+                    path=path, place=place, duration=end - begin, before=int(before * unit), after=int(after * unit)
+                )
+            )
+            place += 1
+        for operator, following in pairwise(operators):
+            operator.following = following
+        paths.append(operators)
+    for left, right in workload.joins:
+        sides = (paths[left[0]][left[1]], paths[right[0]][right[1]])
+        coming = [sum(count for _, path, count in workload.arrivals if path == side.path) for side in sides]
+        sides[0].join = sides[1].join = Join(sides=sides, coming=coming)
+    return paths
+
+
+def work(workload: Workload, policy: Policy, *, keep: bool) -> tuple[list[float], list[Ran]]:
+    """The memory at each instant, and the schedule: work on one tuple without a break is one entry."""
+    unit = math.lcm(*(size.denominator for chart in workload.charts for _, size in chart))
+    paths = build(workload, unit)
+    memory: list[float] = []
+    schedule: list[Ran] = []
+    used = now = arrived = number = 0
+    worked_on = None
+    while True:
+        while arrived < len(workload.arrivals) and workload.arrivals[arrived][0] <= now:
+            _, path, count = workload.arrivals[arrived]
+            if count:
+                used += count * paths[path][0].before
+                move(policy, paths[path][0], number, count)
+            number += count
+            arrived += 1
+        memory.append(used / unit)
+        if now == workload.horizon:
+            return memory, schedule
+        operator = policy.choose()
+        if operator is None and arrived == len(workload.arrivals) and workload.horizon is None:
+            return memory, schedule
+        if operator is not None:
+            head = operator.queue[0][0]
+            if keep and schedule and worked_on == head and schedule[-1].end == now:
+                schedule[-1] = Ran(start=schedule[-1].start, end=now + 1, object=schedule[-1].object, slot=0)
+            elif keep:
+                schedule.append(Ran(start=now, end=now + 1, object=workload.names[operator.path], slot=0))
+            worked_on = head
+            used += step(policy, operator)
+        now += 1
+
+
+def step(policy: Policy, operator: Operator) -> int:
+    """One unit of work on the head of an operator; answers with the change in memory."""
+    operator.done += 1
+    changed = 0
+    if operator.done == operator.duration:
+        operator.done = 0
+        changed = operator.after - operator.before
+        tuple_number = operator.take()
+        if operator.following is not None:
+            move(policy, operator.following, tuple_number, 1)
+    if operator.queue:
+        policy.enter(operator)
+    return changed
+
+
+def move(policy: Policy, operator: Operator, number: int, count: int) -> None:
+    """Tuples reach an operator."""
+    idle = not operator.queue
+    operator.put(number, count)
+    if operator.join is not None:
+        operator.join.coming[operator.join.sides.index(operator)] -= count
+    if idle:
+        policy.enter(operator)
+
+
+def ranked(priorities: Callable[[Sequence[Point]], list[Fraction]]) -> Callable[[list[list[Point]]], Policy]:
+    """A policy that goes by priorities of operators, the highest first."""
+
+    def make(charts: list[list[Point]]) -> Policy:
+        found = [priority for chart in charts for priority in priorities(chart)]
+        rank = {priority: place for place, priority in enumerate(sorted(set(found), reverse=True))}
+        return Ranked([rank[priority] for priority in found])
+
+    return make
+
+
+POLICIES: Mapping[str, Callable[[list[list[Point]]], Policy]] = MappingProxyType(
+    {
+        "chain": ranked(chain_priorities),
+        "greedy": ranked(greedy_priorities),
+        # Each tuple to its end before the next: whatever the operator, the tuple that came first.
+        "fifo": ranked(lambda points: [Fraction(0)] * (len(points) - 1)),
+        "round_robin": lambda charts: RoundRobin(),
+    }
+)

@@ -1,0 +1,247 @@
+"""The rows of a batch between reading and writing, in one of two homes with the same face.
+
+A small batch is fetched once and then sifted, gated and written in this process: one Spark job in all, where each
+further one would cost more than the work. A large batch stays on Spark, cached, and is never fetched.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.schema import Schema
+
+from spark_jobs import schema as schemas
+from spark_jobs.files import write_frame, write_rows
+from spark_jobs.gate import ROW, Verdict, judge
+from spark_jobs.intake import key_of_spark
+from spark_jobs.reading import FILE, RAW, REASON
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_HIDDEN = (FILE, RAW, REASON, ROW)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row that does not go into the table."""
+
+    id: int
+    file: str
+    #: Counted from 1 within its file, without the header; None where Spark read the file in pieces.
+    number: int | None
+    reason: str | None
+    raw: str | None
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What one file gives to the table."""
+
+    rows: int
+    low: datetime | None
+    high: datetime | None
+
+
+class Batch(Protocol):
+    """What loading asks of a batch's rows."""
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """Rows and malformed rows of each file that has any."""
+
+    def malformed(self, files: Collection[str]) -> list[Row]:
+        """The malformed rows of these files."""
+
+    def rows(self, ids: Collection[int]) -> list[Row]:
+        """These rows."""
+
+    def without(self, *, files: Collection[str] = (), ids: Collection[int] = ()) -> Batch:
+        """The well-formed rows, less those of some files and less some rows."""
+
+    def judge(self, expectations: Sequence[Mapping[str, Any]]) -> Verdict:
+        """Pass all rows through the gate."""
+
+    def repeated(self, key: Sequence[str]) -> int:
+        """Rows whose key another row of the batch has too."""
+
+    def tally(self, interval: str | None) -> dict[str, Tally]:
+        """Each file's rows and the range of its interval column."""
+
+    def write(self, folder: str, schema: Schema) -> list[str]:
+        """Write the rows as the table's Parquet."""
+
+
+class SmallBatch:
+    """Rows in this process."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._rows = rows
+
+    @classmethod
+    def fetch(cls, frame: DataFrame) -> SmallBatch:
+        """Run the one Spark job of a small batch."""
+        rows = frame.toArrow()
+        names = {reported: key_of_spark(reported) for reported in pc.unique(rows[FILE]).to_pylist()}
+        files = pa.array([names[reported] for reported in rows[FILE].to_pylist()], pa.string())
+        rows = rows.set_column(rows.schema.get_field_index(FILE), FILE, files)
+        # Stable, so a row's place within its file is its number there.
+        rows = rows.append_column(ROW, pa.array(range(rows.num_rows), pa.int64()))
+        return cls(rows)
+
+    @classmethod
+    def empty(cls, columns: schemas.Columns) -> SmallBatch:
+        """No rows."""
+        names = [name for name, _ in columns] + [FILE, RAW, REASON]
+        return cls(pa.table({**{name: pa.array([], pa.string()) for name in names}, ROW: pa.array([], pa.int64())}))
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        flags = pa.table({FILE: self._rows[FILE], "bad": pc.cast(pc.is_valid(self._rows[RAW]), pa.int64())})
+        grouped = flags.group_by(FILE).aggregate([("bad", "count"), ("bad", "sum")])
+        return {each[FILE]: (each["bad_count"], each["bad_sum"]) for each in grouped.to_pylist()}
+
+    def malformed(self, files: Collection[str]) -> list[Row]:
+        return self._select(pc.and_(pc.is_valid(self._rows[RAW]), self._in(FILE, files)))
+
+    def rows(self, ids: Collection[int]) -> list[Row]:
+        return self._select(self._in(ROW, ids))
+
+    def without(self, *, files: Collection[str] = (), ids: Collection[int] = ()) -> SmallBatch:
+        out = pc.or_(pc.is_valid(self._rows[RAW]), pc.or_(self._in(FILE, files), self._in(ROW, ids)))
+        return SmallBatch(self._rows.filter(pc.invert(out)))
+
+    def judge(self, expectations: Sequence[Mapping[str, Any]]) -> Verdict:
+        if not expectations:
+            return Verdict()
+        import pandas
+
+        # Without these a column of integers with a gap becomes floats, and large neighbours become equal.
+        whole = {pa.int32(): pandas.Int32Dtype(), pa.int64(): pandas.Int64Dtype(), pa.bool_(): pandas.BooleanDtype()}
+        rows = self._rows.drop_columns([FILE, RAW, REASON]).to_pandas(types_mapper=whole.get)
+        return judge(rows, expectations, on_spark=False)
+
+    def repeated(self, key: Sequence[str]) -> int:
+        distinct = self._rows.group_by(list(key)).aggregate([]).num_rows
+        return int(self._rows.num_rows - distinct)
+
+    def tally(self, interval: str | None) -> dict[str, Tally]:
+        asked = [(ROW, "count")] + ([] if interval is None else [(interval, "min"), (interval, "max")])
+        return _tallies(self._rows.group_by(FILE).aggregate(asked).to_pylist(), f"{ROW}_count", interval)
+
+    def write(self, folder: str, schema: Schema) -> list[str]:
+        return write_rows(self._rows, folder, schema) if self._rows.num_rows else []
+
+    def _in(self, column: str, values: Collection[Any]) -> Any:
+        return pc.is_in(self._rows[column], value_set=pa.array(list(values), self._rows[column].type))
+
+    def _select(self, mask: Any) -> list[Row]:
+        found = self._rows.filter(mask).to_pylist()
+        firsts = self._rows.group_by(FILE).aggregate([(ROW, "min")]).to_pylist() if found else []
+        first = {each[FILE]: each[f"{ROW}_min"] for each in firsts}
+        return [_row(each, number=each[ROW] - first[each[FILE]] + 1) for each in found]
+
+
+class LargeBatch:
+    """Rows on Spark, behind a cached frame."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        self._frame = frame
+
+    @classmethod
+    def cached(cls, frame: DataFrame) -> LargeBatch:
+        """Hold the rows on the server until the session ends; every step after this one reads them again."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        large = cls(frame.withColumn(ROW, F.monotonically_increasing_id()).persist())
+        large.counts()  # read now: a file that breaks must break here
+        return large
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        grouped = self._frame.groupBy(FILE).agg(F.count("*").alias("all"), F.count(RAW).alias("bad"))
+        return {key_of_spark(each[FILE]): (each["all"], each["bad"]) for each in grouped.collect()}
+
+    def malformed(self, files: Collection[str]) -> list[Row]:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        if not files:
+            return []
+        return self._select(F.col(RAW).isNotNull() & F.col(FILE).isin(self._reported(files)))
+
+    def rows(self, ids: Collection[int]) -> list[Row]:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return self._select(F.col(ROW).isin(list(ids))) if ids else []
+
+    def without(self, *, files: Collection[str] = (), ids: Collection[int] = ()) -> LargeBatch:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        kept = self._frame.where(F.col(RAW).isNull())
+        if files:
+            kept = kept.where(~F.col(FILE).isin(self._reported(files)))
+        if ids:
+            kept = kept.where(~F.col(ROW).isin(list(ids)))
+        return LargeBatch(kept)
+
+    def judge(self, expectations: Sequence[Mapping[str, Any]]) -> Verdict:
+        return judge(self._frame.drop(FILE, RAW, REASON), expectations, on_spark=True)
+
+    def repeated(self, key: Sequence[str]) -> int:
+        return int(self._frame.count() - self._frame.select(*key).distinct().count())
+
+    def tally(self, interval: str | None) -> dict[str, Tally]:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        asked = [F.count("*").alias("count")]
+        if interval is not None:
+            asked += [F.min(interval).alias(f"{interval}_min"), F.max(interval).alias(f"{interval}_max")]
+        found = [
+            {**row, FILE: key_of_spark(row[FILE])}
+            for row in self._frame.groupBy(FILE).agg(*asked).toArrow().to_pylist()
+        ]
+        return _tallies(found, "count", interval)
+
+    def write(self, folder: str, schema: Schema) -> list[str]:
+        return write_frame(schemas.cast(self._frame, schema), folder)
+
+    def _select(self, condition: Any) -> list[Row]:
+        found = self._frame.where(condition).toArrow().to_pylist()
+        return [_row({**each, FILE: key_of_spark(each[FILE])}, number=None) for each in found]
+
+    def _reported(self, files: Collection[str]) -> list[str]:
+        """The spelling Spark gave to these files."""
+        seen = [each[FILE] for each in self._frame.select(FILE).distinct().collect()]
+        return [reported for reported in seen if key_of_spark(reported) in files]
+
+
+def _row(each: Mapping[str, Any], number: int | None) -> Row:
+    values = {name: value for name, value in each.items() if name not in _HIDDEN}
+    raw = each[RAW] if each[RAW] is not None else json.dumps(values, default=str)
+    return Row(id=each[ROW], file=each[FILE], number=number, reason=each[REASON], raw=raw, values=values)
+
+
+def _tallies(found: Sequence[Mapping[str, Any]], count: str, interval: str | None) -> dict[str, Tally]:
+    return {
+        each[FILE]: Tally(
+            rows=each[count], low=_time(each.get(f"{interval}_min")), high=_time(each.get(f"{interval}_max"))
+        )
+        for each in found
+    }
+
+
+def _time(value: Any) -> datetime | None:
+    """An aware time; a date is its midnight, and a time without a zone is UTC."""
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC)
+    raise TypeError(f"the interval column holds {value!r}; it must be a timestamp or a date")

@@ -1,0 +1,58 @@
+"""SQL over pinned snapshots: what a refresh and a reader have in common.
+
+Parents become temp views of the session over exactly the files of their pinned snapshots; virtual views become temp
+views over those, which is the same as writing their SQL in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyiceberg.manifest import DataFile
+
+from spark_jobs.tables import Tables
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def run_query(
+    spark: SparkSession, tables: Tables, sql: str, reads: Mapping[str, int | None], virtual: Mapping[str, str]
+) -> pa.Table:
+    """The result of a query over pinned snapshots."""
+    return prepared(spark, tables, sql, reads, virtual)[0].toArrow()
+
+
+def prepared(
+    spark: SparkSession,
+    tables: Tables,
+    sql: str,
+    reads: Mapping[str, int | None],
+    virtual: Mapping[str, str],
+    only: Mapping[str, Sequence[DataFile]] | None = None,
+) -> tuple[DataFrame, int]:
+    """The query as a frame, and how many bytes there are to read. `only` narrows objects to some of their files."""
+    from pyspark.errors import AnalysisException
+
+    bytes_in = 0
+    for name, snapshot_id in reads.items():
+        frame, size = tables.read(spark, name, snapshot_id, (only or {}).get(name))
+        frame.createOrReplaceTempView(f"`{name}`" if not name.isidentifier() else name)
+        bytes_in += size
+
+    # Virtual views may read one another: those whose parents are not there yet wait for the next round.
+    waiting = dict(virtual)
+    while waiting:
+        failures = {}
+        for name, text in waiting.items():
+            try:
+                spark.sql(text).createOrReplaceTempView(name)
+            except AnalysisException as error:
+                failures[name] = error
+        if len(failures) == len(waiting):
+            name, first = next(iter(failures.items()))
+            raise ValueError(f"virtual view {name} cannot be expanded: {str(first).splitlines()[0]}") from first
+        waiting = {name: waiting[name] for name in failures}
+    return spark.sql(sql), bytes_in

@@ -1,0 +1,149 @@
+"""Source files as one Spark frame in which no bad value is silent.
+
+The frame has the declared columns, already of the declared types, and three more: `_file` (the file a row came from),
+`_raw` (the row's text when the row is malformed, else null) and `_reason` (why, where Spark itself can tell). Spark
+would make a value that does not parse NULL, round a decimal that does not fit, and cut a double to an int.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.intake import Readable, literal
+from spark_jobs.schema import Columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+FILE, RAW, REASON = "_file", "_raw", "_reason"
+_CORRUPT = "_corrupt_record"
+_TEXT = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+
+
+def frame_of(spark: SparkSession, files: Sequence[Readable], *, format: str, columns: Columns) -> DataFrame:
+    """All files in as few reads as their layouts allow."""
+    read = {"csv": _csv, "json": _json, "parquet": _parquet}[format]
+
+    def kind(file: Readable) -> tuple[Any, ...]:
+        return file.layout, file.multiline
+
+    frames = [
+        read(spark, [literal(file.source.path) for file in group], layout, columns, multiline)
+        for (layout, multiline), group in groupby(sorted(files, key=kind), key=kind)
+    ]
+    return reduce(lambda left, right: left.union(right), frames)
+
+
+def _csv(spark: Any, paths: list[str], layout: Sequence[str], columns: Columns, multiline: bool) -> Any:
+    types = dict(columns)
+    fields = ", ".join(f"`{name}` {_roomy(types[name])}" for name in layout)
+    frame = (
+        spark.read.schema(f"{fields}, {_CORRUPT} string")
+        .options(**_TEXT, header="true", multiLine=str(multiline).lower())
+        # Quotes as RFC 4180 has them; Spark's own escape is a backslash.
+        .options(quote='"', escape='"')
+        .csv(paths)
+    )
+    return _fitted(frame, columns, raw=_col(_CORRUPT))
+
+
+def _json(spark: Any, paths: list[str], layout: Sequence[Any], columns: Columns, multiline: bool) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    fields = ", ".join(f"`{name}` {_roomy(kind)}" for name, kind in columns)
+    lines = spark.read.text(paths).where(F.length(F.trim("value")) > 0)
+    parsed = lines.select(
+        "value", "_metadata", F.from_json("value", f"{fields}, {_CORRUPT} string", _TEXT).alias("_parsed")
+    )
+    frame = parsed.select("value", "_metadata", "_parsed.*")
+    declared = F.array(*(F.lit(name) for name, _ in columns))
+    # A key may be left out (it is null); a key nobody declared may not.
+    strange = F.size(F.array_except(F.coalesce(F.json_object_keys("value"), F.array()), declared)) > 0
+    return _fitted(frame, columns, raw=F.when(_col(_CORRUPT).isNotNull() | strange, _col("value")))
+
+
+def _parquet(spark: Any, paths: list[str], layout: Sequence[tuple[str, str]], columns: Columns, multiline: bool) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    fields = ", ".join(f"`{name}` {kind}" for name, kind in layout)
+    # By name: the ids another writer left in its files are not ours.
+    return _fitted(
+        spark.read.schema(fields).parquet(*paths), columns, raw=F.lit(None).cast("string"), source=dict(layout)
+    )
+
+
+def _fitted(frame: Any, columns: Columns, *, raw: Any, source: Mapping[str, str] | None = None) -> Any:
+    """Cast to the declared types; a value that does not survive the way there and back makes its row malformed."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    cast, misfits = [], []
+    for name, kind in columns:
+        have = source[name] if source is not None else _roomy(kind)
+        if have == kind:
+            cast.append(_col(name))
+            continue
+        fitted = _col(name).try_cast(kind)
+        misfit = _col(name).isNotNull() & ~fitted.try_cast(have).eqNullSafe(_col(name))
+        shown = F.concat(
+            F.lit(f"column `{name}`: "), _col(name).cast("string"), F.lit(f" does not fit {kind} unchanged")
+        )
+        misfits.append(F.when(misfit, shown))
+        cast.append(fitted.alias(name))
+    if not misfits:
+        return frame.select(*cast, _path(), raw.alias(RAW), F.lit(None).cast("string").alias(REASON))
+    reason = F.concat_ws("; ", *misfits)
+    reason = F.when(F.length(reason) > 0, reason)
+    whole = F.to_json(F.struct(*(_col(name) for name, _ in columns)))
+    return frame.select(
+        *cast, _path(), F.coalesce(raw, F.when(reason.isNotNull(), whole)).alias(RAW), reason.alias(REASON)
+    )
+
+
+def explain(raw: str, values: Mapping[str, Any], *, layout: Sequence[Any], columns: Columns) -> str:
+    """Why Spark could not parse a row, from its text and what was parsed of it; a CSV row has its file's layout."""
+    if not layout:
+        try:
+            record = json.loads(raw)
+        except ValueError as error:
+            return f"not JSON: {error}"
+        if not isinstance(record, dict):
+            return "not a JSON object"
+        if strange := [name for name in record if name not in dict(columns)]:
+            return f"column `{strange[0]}` is not declared"
+        given = {name: record.get(name) for name, _ in columns}
+    else:
+        tokens = next(csv.reader(io.StringIO(raw)), [])
+        if len(tokens) != len(columns):
+            return f"{len(tokens)} fields where {len(columns)} were expected"
+        given = dict(zip(layout, tokens, strict=True))
+    types = dict(columns)
+    wrong = [
+        f"column `{name}`: {value!r} is not {types[name]}"
+        for name, value in given.items()
+        if value not in ("", None) and values.get(name) is None
+    ]
+    return "; ".join(wrong) or "does not parse"
+
+
+def _roomy(kind: str) -> str:
+    """Read a decimal with as many digits after the point as there are, so that one too many is seen."""
+    if not kind.startswith("decimal("):
+        return kind
+    precision, _, scale = kind[len("decimal(") : -1].partition(",")
+    return f"decimal(38,{38 - int(precision) + int(scale or 0)})"
+
+
+def _path() -> Any:
+    return _col("_metadata.file_path").alias(FILE)
+
+
+def _col(name: str) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.col(name if "." in name else f"`{name}`")

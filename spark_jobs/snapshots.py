@@ -1,0 +1,93 @@
+"""What snapshots say of themselves, and what files they hold.
+
+Each carries a marker, `batch-<id>` or `refresh-<decision>`, which is the same for every attempt at the same work, and
+the folder of the attempt that made it.
+"""
+
+from pyiceberg.manifest import DataFile, DataFileContent
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot
+
+from spark_jobs.schema import SchemaError
+
+MARKER = "freshet.marker"
+#: The attempt's own folder: tells a lost race from our own commit whose answer was lost.
+FOLDER = "freshet.folder"
+#: Says that a snapshot holds the rows of the one before it, in other files.
+UPKEEP = "freshet.upkeep"
+#: Looking for what was added over more snapshots than this takes longer than it saves.
+MOST_STEPS = 50
+
+
+class Superseded(Exception):
+    """Newer work than this is in the table already: whoever asks has been given up for dead and must leave."""
+
+
+def marked(table: Table, marker: str) -> Snapshot | None:
+    """The snapshot of this batch or refresh. Ids only grow, so a newer one in front means that this one's is past.
+
+    A batch is settled before the next begins and every one of them leaves a snapshot: with a newer batch in front, this
+    one is in the table and its snapshot has expired. A refresh with a newer one in front would bring old rows back.
+    Upkeep carries the marker of what it tidied on, so the rule holds when that snapshot has expired too.
+    """
+    for snapshot in reversed(table.metadata.snapshots):
+        if said(snapshot).get(MARKER) == marker and UPKEEP not in said(snapshot):
+            return snapshot
+    head = table.current_snapshot()
+    newest = "" if head is None else said(head).get(MARKER, "")
+    if newest and number(newest) >= number(marker):
+        raise Superseded(f"{table.name()[-1]}: {marker} comes too late, {newest} is there already")
+    return None
+
+
+def number(marker: str) -> int:
+    """A marker's id."""
+    return int(marker.rpartition("-")[2])
+
+
+def said(snapshot: Snapshot) -> dict[str, str]:
+    """What a snapshot says of itself."""
+    return {} if snapshot.summary is None else dict(snapshot.summary.additional_properties)
+
+
+def snapshot_of(table: Table, snapshot_id: int) -> Snapshot:
+    """The snapshot of this id, or a refusal that tells why there is none."""
+    snapshot = table.snapshot_by_id(snapshot_id)
+    if snapshot is None:
+        raise LookupError(f"{table.name()[-1]} has no snapshot {snapshot_id}; it has expired, pin a newer one")
+    return snapshot
+
+
+def data_files(table: Table, snapshot: Snapshot) -> list[DataFile]:
+    """The live data files of a snapshot, oldest first."""
+    files = []
+    for manifest in snapshot.manifests(table.io):
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+            if entry.data_file.content != DataFileContent.DATA:
+                raise SchemaError(
+                    f"{table.name()[-1]} holds delete files, which only another engine writes; compact it there first"
+                )
+            files.append((entry.sequence_number or 0, entry.data_file.file_path, entry.data_file))
+    return [file for _, _, file in sorted(files, key=lambda each: each[:2])]
+
+
+def added(table: Table, old: int, new: int) -> list[DataFile] | None:
+    """The files that were added from one snapshot to a later one; None when more took place, or it is forgotten.
+
+    Upkeep in between changes files and no rows: it is stepped over.
+    """
+    files: list[DataFile] = []
+    after = snapshot_of(table, new)
+    for _ in range(MOST_STEPS):
+        if after.snapshot_id == old:
+            return files
+        before = None if after.parent_snapshot_id is None else table.snapshot_by_id(after.parent_snapshot_id)
+        if before is None or after.summary is None:
+            return None
+        if UPKEEP not in said(after):
+            if after.summary.operation != Operation.APPEND:
+                return None
+            there = {file.file_path for file in data_files(table, before)}
+            files += [file for file in data_files(table, after) if file.file_path not in there]
+        after = before
+    return None

@@ -1,0 +1,183 @@
+"""Refreshed by difference or in full, a view holds the same rows; which way is possible follows from its SQL."""
+
+import json
+import tempfile
+import uuid
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.difference import NotByDifference, Way, way
+from spark_jobs.load import SourceFile, load_batch
+from spark_jobs.query import run_query
+from spark_jobs.refresh import refresh_view
+from spark_jobs.upkeep import keep_up
+
+APPENDED = Way(keys=None, merged_by={})
+
+#: SQL over the tables t (which grows) and u, and how it follows.
+FOLLOWS = [
+    ("SELECT * FROM t WHERE x > 1", APPENDED),
+    ("SELECT t.a, u.b FROM t LEFT JOIN u ON t.i = u.i", APPENDED),
+    ("SELECT t.a, u.b FROM u JOIN t ON t.i = u.i", APPENDED),
+    ("SELECT a FROM t LEFT ANTI JOIN u ON t.i = u.i", APPENDED),
+    ("SELECT a FROM (SELECT * FROM t WHERE b) AS s WHERE c", APPENDED),
+    ("WITH s AS (SELECT * FROM t) SELECT a FROM s", APPENDED),
+    ("SELECT k, count(*) AS n, sum(v) AS s FROM t GROUP BY k", Way(keys=("k",), merged_by={"n": "sum", "s": "sum"})),
+    ("SELECT k, count_if(b) AS n FROM t GROUP BY k", Way(keys=("k",), merged_by={"n": "sum"})),
+    ("SELECT make_date(y, m, d) AS day FROM t", APPENDED),
+    ("SELECT count(*) AS n, max(v) AS m FROM t", Way(keys=(), merged_by={"n": "sum", "m": "max"})),
+    ("SELECT date_trunc('hour', w) AS h, min(v) AS m FROM t GROUP BY 1", Way(keys=("h",), merged_by={"m": "min"})),
+    ("SELECT u.c, count(v) AS n FROM t JOIN u USING (i) GROUP BY u.c", Way(keys=("c",), merged_by={"n": "sum"})),
+]
+
+#: SQL that cannot follow, and what the reason must say.
+DOES_NOT_FOLLOW = [
+    ("SELECT DISTINCT a FROM t", "DISTINCT"),
+    ("SELECT a FROM t LIMIT 5", "LIMIT"),
+    ("SELECT a, row_number() OVER (ORDER BY a) AS n FROM t", "window"),
+    ("SELECT k, avg(v) AS a FROM t GROUP BY k", "AVG(v) of two parts"),
+    ("SELECT k, count(DISTINCT v) AS n FROM t GROUP BY k", "COUNT(DISTINCT v)"),
+    ("SELECT k, count(*) AS n FROM t GROUP BY k HAVING count(*) > 1", "HAVING"),
+    ("SELECT count(*) AS n FROM t GROUP BY k", "which is not among its columns"),
+    ("SELECT k, count(*) FROM t GROUP BY k", "has no name"),
+    ("SELECT sum(v) + 1 AS s FROM t", "SUM(v) + 1 of two parts"),
+    ("SELECT k, sum(n) AS s FROM (SELECT k, count(*) AS n FROM t GROUP BY k) AS s GROUP BY k", "GROUP"),
+    ("SELECT u.a FROM u LEFT JOIN t ON u.i = t.i", "older rows"),
+    ("SELECT t.a FROM t FULL JOIN u ON u.i = t.i", "other parents"),
+    ("SELECT a.x FROM t AS a JOIN t AS b ON a.i = b.i", "2 times"),
+    ("SELECT a FROM u WHERE i IN (SELECT i FROM t)", "within an expression"),
+    ("SELECT a FROM t UNION ALL SELECT a FROM u", "UNION"),
+    ("SELECT rand() AS r FROM t", "something else each time"),
+    ("SELECT current_timestamp() AS now FROM t", "something else each time"),
+    ("SELECT unheard_of(a) AS a FROM t", "nothing is known here of the function unheard_of"),
+]
+
+
+@pytest.mark.parametrize(("sql", "expected"), FOLLOWS)
+def test_the_way_a_view_follows_is_read_from_its_sql(sql: str, expected: Way) -> None:
+    assert way(sql, {}, "t") == expected
+
+
+@pytest.mark.parametrize(("sql", "reason"), DOES_NOT_FOLLOW)
+def test_a_view_that_cannot_follow_says_why(sql: str, reason: str) -> None:
+    with pytest.raises(NotByDifference) as refusal:
+        way(sql, {}, "t")
+    assert reason in str(refusal.value)
+
+
+def test_virtual_views_are_looked_through() -> None:
+    virtual = {"v": "SELECT * FROM w WHERE a", "w": "SELECT * FROM T"}
+    assert way("SELECT b FROM v", virtual, "t") == APPENDED
+    with pytest.raises(NotByDifference, match="GROUP"):
+        way("SELECT b FROM v", {"v": "SELECT b, count(*) AS n FROM t GROUP BY b"}, "t")
+
+
+SALES = [("shop", "string"), ("amount", "decimal(8,2)"), ("count", "int")]
+SHOPS = [("shop", "string"), ("city", "string")]
+SHAPES = [
+    "SELECT shop, amount * 2 AS twice FROM {sales} WHERE amount > 0 OR shop IS NULL",
+    "SELECT s.shop, s.amount, p.city FROM {sales} s LEFT JOIN {shops} p ON s.shop = p.shop",
+    "SELECT shop, count(*) AS n, count(amount) AS some, CAST(sum(amount) AS decimal(18,2)) AS total FROM {sales} "
+    "GROUP BY shop",
+    "SELECT shop, count(*) AS n, count(amount) AS some, sum(amount) AS total, min(amount) AS low, max(count) AS high "
+    "FROM {sales} GROUP BY shop",
+    "SELECT p.city, sum(s.count) AS n FROM {sales} s JOIN {shops} p ON s.shop = p.shop GROUP BY p.city",
+    "SELECT count(*) AS n, min(amount) AS low FROM {sales}",
+    "SELECT shop FROM {sales} WHERE shop IS NOT NULL GROUP BY shop",
+]
+NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+NAMES = st.one_of(st.none(), st.sampled_from(["a", "b", "c", ""]))
+SALE = st.fixed_dictionaries(
+    {
+        "shop": NAMES,
+        "amount": st.one_of(st.none(), st.decimals(-1000, 1000, places=2).map(float)),
+        "count": st.one_of(st.none(), st.integers(-(2**31), 2**31 - 1)),
+    }
+)
+SHOP = st.fixed_dictionaries({"shop": NAMES, "city": NAMES})
+STEP = st.one_of(
+    st.tuples(st.just("sales"), st.lists(SALE, max_size=8)),
+    st.tuples(st.just("sales"), st.lists(SALE, max_size=8)),
+    st.tuples(st.just("shops"), st.lists(SHOP, max_size=3)),
+    st.tuples(st.just("upkeep"), st.just([])),
+)
+
+
+@pytest.mark.services
+def test_by_difference_and_in_full_give_the_same_rows(
+    spark_connect: Any, tables: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_jobs.refresh.WORTH_IT", float("inf"))
+    monkeypatch.setattr("spark_jobs.upkeep.MERGED", 2)
+    ways: set[str] = set()
+
+    @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(steps=st.lists(STEP, min_size=2, max_size=4))
+    def holds(steps: list[tuple[str, list[dict[str, Any]]]]) -> None:
+        prefix = f"d{uuid.uuid4().hex[:10]}"
+        names = {"sales": f"{prefix}_sales", "shops": f"{prefix}_shops"}
+        columns = {"sales": SALES, "shops": SHOPS}
+        batches = 0
+        with tempfile.TemporaryDirectory() as folder:
+            first = [("sales", [{"shop": "a", "amount": 1.5, "count": 1}]), ("shops", [{"shop": "a", "city": "b"}])]
+            for decision, (what, rows) in enumerate([*first, *steps], start=1):
+                if what == "upkeep":
+                    for name in names.values():
+                        keep_up(spark=spark_connect, tables=tables, name=name, needed=(), older_than=NEVER)
+                    continue
+                batches += 1
+                path = Path(folder) / f"{batches}.json"
+                path.write_text("".join(json.dumps(row) + "\n" for row in rows) or "\n")
+                load_batch(
+                    spark=spark_connect,
+                    tables=tables,
+                    table=names[what],
+                    columns=columns[what],
+                    format="json",
+                    files=[SourceFile(update_id=1, path=str(path))],
+                    marker=f"batch-{batches}",
+                )
+                if decision < len(first):
+                    continue
+                reads = {name: tables.current(name) for name in names.values()}
+                for number, shape in enumerate(SHAPES):
+                    view = f"{prefix}_view{number}"
+                    result = refresh_view(
+                        spark=spark_connect,
+                        tables=tables,
+                        view=view,
+                        sql=shape.format(**names),
+                        reads=reads,
+                        virtual={},
+                        marker=f"refresh-{decision}",
+                    )
+                    ways.add(result.how.partition(":")[0])
+                    found = run_query(spark_connect, tables, f"SELECT * FROM {view}", {view: result.snapshot_id}, {})
+                    expected = _by_duckdb(tables, shape.format(**names), reads)
+                    assert _rows(found) == expected, f"{shape}, {result.how}"
+
+    holds()
+    assert ways == {"by difference", "in full"}
+
+
+def _by_duckdb(tables: Any, sql: str, reads: dict[str, int]) -> list[str]:
+    connection = duckdb.connect()
+    for name, snapshot in reads.items():
+        connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet({tables.files(name, snapshot)!r})")
+    return _rows(connection.execute(sql).to_arrow_table())
+
+
+def _rows(table: Any) -> list[str]:
+    """Rows as text, in order; numbers by value, since the engines give sums different types."""
+
+    def plain(value: Any) -> Any:
+        return f"{value:.2f}" if isinstance(value, (int, Decimal)) else value
+
+    return sorted(repr([plain(value) for value in row.values()]) for row in table.to_pylist())
