@@ -19,13 +19,14 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
+from typing import NamedTuple
 
 from scheduler_plugin.brain import events
 from scheduler_plugin.brain.policy import Choice, Lane, Policy
 from scheduler_plugin.brain.warehouse import Warehouse, Watch
 
 #: Stale for longer than this many mean spells is overdue.
-OVERDUE = 10.0
+OVERDUE = 3.0
 #: What a mean gap of new data is worth against being fresh.
 LAG_WORTH = 1.0
 #: Share of the slots that tables should need; sets how long a table may wait.
@@ -34,8 +35,19 @@ TABLES_SHARE = 0.5
 LATE_VIEW = 3.0
 #: With fewer gaps than this, nothing is guessed about a table's next update.
 ENOUGH_GAPS = 4
+#: How many of the tables behind a view are asked about their next update.
+TABLES_BEHIND = 16
 #: How many of the first in each heap are looked at closely.
-CLOSE = 16
+CLOSE = 8
+
+
+class Limits(NamedTuple):
+    """What the first two rules go by, the same for every object of one decision."""
+
+    overdue_after: float
+    patience: float
+    #: How many more loads may start by the second rule.
+    loads: int
 
 
 class Freshest(Policy):
@@ -54,17 +66,20 @@ class Freshest(Policy):
 
     def choose(self, warehouse: Warehouse, now: float, free_slots: Sequence[int]) -> list[Choice]:
         self._catch_up(warehouse)
+        limits = self._limits(warehouse)
         choices: list[Choice] = []
         with self._first(warehouse, len(free_slots)) as close:
+            ranks = {each: self._rank(warehouse, each, now, limits) for each in close}
             for slot in free_slots:
-                loads = sum(warehouse.graph.tables[warehouse.graph.index[choice.object]] for choice in choices)
-                ranked = ((self.order(warehouse, each, now, loads), -each) for each in close)
-                best = max(ranked, default=None)
-                if best is None:
+                if not ranks:
                     break
-                position = -best[1]
-                close.remove(position)
+                position = max(ranks, key=lambda each: (ranks[each], -each))
+                del ranks[position]
                 choices.append(self._choice(warehouse, position, now, slot))
+                if warehouse.graph.tables[position]:
+                    limits = limits._replace(loads=limits.loads - 1)
+                    if limits.loads == 0:
+                        ranks = {each: self._rank(warehouse, each, now, limits) for each in ranks}
         return choices
 
     @contextmanager
@@ -81,25 +96,34 @@ class Freshest(Policy):
         for lane, entry in taken:
             lane.put_back(entry)
 
-    def order(self, warehouse: Warehouse, position: int, now: float, loads: int = 0) -> tuple[float, float]:
-        """The rule that speaks for the object, and by how much; `loads` are about to start besides the running ones."""
+    def order(self, warehouse: Warehouse, position: int, now: float) -> tuple[float, float]:
+        """The rule that speaks for the object, and by how much."""
         self._catch_up(warehouse)
+        return self._rank(warehouse, position, now, self._limits(warehouse))
+
+    def _limits(self, warehouse: Warehouse) -> "Limits":
+        return Limits(self.overdue_after(warehouse), self.patience(warehouse), self._room_for_loads(warehouse))
+
+    def _rank(self, warehouse: Warehouse, position: int, now: float, limits: "Limits") -> tuple[float, float]:
         waited = now - warehouse.missing[position]
-        if waited > self.overdue_after(warehouse):
+        if waited > limits.overdue_after:
             return (2.0, waited)
-        if warehouse.graph.tables[position]:
+        if limits.loads > 0 and warehouse.graph.tables[position]:
             lateness = self.lateness(warehouse, position, now)
-            if lateness > self.patience(warehouse) and self._room_for_loads(warehouse) > loads:
+            if lateness > limits.patience:
                 return (1.0, lateness)
-        return (0.0, self.impact(warehouse, position, now))
+        return (0.0, self._value(warehouse, position, now))
 
     def impact(self, warehouse: Warehouse, position: int, now: float) -> float:
         self._catch_up(warehouse)
+        return self._value(warehouse, position, now)
+
+    def _value(self, warehouse: Warehouse, position: int, now: float) -> float:
         cost = warehouse.cost(position)
         survival, lasting = self.outlook(warehouse, position, now)
         gain = survival * lasting + self._lag_worth(warehouse, position)
-        reads = self.reads(warehouse, position)
-        return max(reads * gain / cost if cost > 0 else math.inf, self.late_view(warehouse, position, now, survival))
+        value = self.reads(warehouse, position) * gain / cost if cost > 0 else math.inf
+        return max(value, self.late_view(warehouse, position, now, survival))
 
     def ingredients(self, warehouse: Warehouse, position: int, now: float) -> dict[str, float]:
         self._catch_up(warehouse)
@@ -219,7 +243,7 @@ class Freshest(Policy):
     def _tables_of(self, warehouse: Warehouse, position: int) -> list[int]:
         found = self._tables.get(position)
         if found is None:
-            found = self._tables[position] = warehouse.graph.nearest_tables(position, CLOSE)
+            found = self._tables[position] = warehouse.graph.nearest_tables(position, TABLES_BEHIND)
         return found
 
     def _sorted_gaps(self, warehouse: Warehouse, table: int) -> tuple[list[float], list[float]]:
