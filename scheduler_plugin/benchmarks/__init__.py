@@ -11,6 +11,7 @@ from types import MappingProxyType
 #: Benchmark -> one line for `freshet bench --help`. The module has the benchmark's name.
 BENCHMARKS: Mapping[str, str] = MappingProxyType(
     {
+        "brain": "time and memory of arrivals and decisions, by size of the warehouse",
         "latency": "from a landing file to a fresh view, beside the plain ways",
     }
 )

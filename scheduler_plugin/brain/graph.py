@@ -14,6 +14,7 @@ import difflib
 import math
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from scheduler_plugin.brain.objects import Declared, Table
 
@@ -106,6 +107,12 @@ class Graph:
         if self.tables[position]:
             return [position]
         return sorted(each for each in _reached(position, self.parents) if self.tables[each])
+
+    def nearest_tables(self, position: int, count: int) -> list[int]:
+        """The first few tables behind an object, near ones first; a table is its own."""
+        if self.tables[position]:
+            return [position]
+        return list(islice((each for each in _reached(position, self.parents) if self.tables[each]), count))
 
     def popularity(self, position: int, access: Sequence[float]) -> float:
         """The object's access and that of all its descendants, each counted once (paper 004, definition 2)."""

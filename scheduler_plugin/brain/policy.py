@@ -227,7 +227,7 @@ class Ranked(Policy):
         super().__init__(params, members=members, slots=slots)
         self._warehouse: Warehouse | None = None
         self._watch: Watch | None = None
-        self._lanes: dict[int, Lane] = {}
+        self._lanes: dict[float, Lane] = {}
 
     @abstractmethod
     def key(self, warehouse: Warehouse, position: int) -> float:
@@ -236,11 +236,11 @@ class Ranked(Policy):
     def order(self, warehouse: Warehouse, position: int, now: float) -> float:
         return self.key(warehouse, position)
 
-    def lane(self, warehouse: Warehouse, position: int) -> int:
+    def lane(self, warehouse: Warehouse, position: int) -> float:
         """Objects of one lane compete with each other."""
         return 0
 
-    def slot_lane(self, warehouse: Warehouse, slot: int) -> int | None:
+    def slot_lane(self, warehouse: Warehouse, slot: int) -> float | None:
         """The lane that a slot serves; None when it serves none."""
         return 0
 

@@ -105,14 +105,14 @@ class Warehouse:
                 self.current_to[position] = min((self.current_to[each] for each in parents), default=math.inf)
         #: Stale direct parents; an object with none may start.
         self.stale_parents = array("i", [0]) * count
-        #: Updates that wait, oldest first, of tables that ever had one.
+        #: Updates that wait, oldest first, of tables that have any.
         self.pending: dict[int, deque[Update]] = {}
-        #: How much time the pending updates cover together.
+        #: How much time those updates cover together.
         self.pending_length: dict[int, float] = {}
         #: The newest release known, of tables that ever had one.
         self.newest: dict[int, float] = {}
         #: The latest gaps between releases, of tables that had two.
-        self.gaps: dict[int, deque[float]] = {}
+        self.gaps: dict[int, array[float]] = {}
         self.running: dict[int, Job] = {}
         self.held: set[int] = set()
         #: Stale, idle, not held, nothing stale above: what may start now.
@@ -121,6 +121,8 @@ class Warehouse:
         self.backlog = 0.0
         #: How many objects are stale.
         self.stale = 0
+        #: Expected slot-seconds of one run of everything, apart from what depends on the updates.
+        self.one_pass = math.fsum(self.fixed)
         views = [position for position in range(count) if not self.graph.tables[position]]
         self._view_costs = math.fsum(self.fixed[each] for each in views)
         #: How many views are materialized.
@@ -245,7 +247,9 @@ class Warehouse:
         if before is None or release > before:
             self.newest[table] = release
             if before is not None:
-                self.gaps.setdefault(table, deque(maxlen=GAPS)).append(release - before)
+                gaps = self.gaps.setdefault(table, array("d"))
+                del gaps[: len(gaps) - GAPS + 1]
+                gaps.append(release - before)
         self.measures.arrived(update)
         if self.missing[table] == math.inf:
             self._turn_stale(table, at)
@@ -288,8 +292,10 @@ class Warehouse:
         batch = tuple(waiting.popleft() for _ in range(taken))
         length = sum(update.length for update in batch)
         self.backlog -= self.per_update[table] * taken + self.per_length[table] * length
-        # Nothing left is exactly nothing, whatever rounding did on the way.
-        self.pending_length[table] = self.pending_length[table] - length if waiting else 0.0
+        if waiting:
+            self.pending_length[table] -= length
+        else:
+            del self.pending[table], self.pending_length[table]
         if self.arrival_order:
             self._arrivals.popleft()
             if self._arrivals:
@@ -308,7 +314,7 @@ class Warehouse:
             self.measures.moves_on(position, at)
             self.current_to[position] = job.current_to
         if self.graph.tables[position]:
-            waiting = self.pending[position]
+            waiting = self.pending.get(position)
             missing = waiting[0].at if waiting else math.inf
             self.measures.loaded(job.batch, at)
         else:
@@ -323,10 +329,9 @@ class Warehouse:
     def _job_failed(self, event: events.JobFailed) -> None:
         position, job = self._ended(event)
         if job.batch:
-            waiting = self.pending[position]
-            waiting.extendleft(reversed(job.batch))
             length = sum(update.length for update in job.batch)
-            self.pending_length[position] += length
+            self.pending.setdefault(position, deque()).extendleft(reversed(job.batch))
+            self.pending_length[position] = self.pending_length.get(position, 0.0) + length
             self.backlog += self.per_update[position] * len(job.batch) + self.per_length[position] * length
             if self.arrival_order:
                 overtaken = self._arrivals[0] if self._arrivals else position
@@ -346,6 +351,7 @@ class Warehouse:
         if event.cost is not None and not self.graph.virtual[position]:
             more = event.cost - self.fixed[position]
             self.fixed[position] = event.cost
+            self.one_pass += more
             if not self.graph.tables[position]:
                 self._view_costs += more
             if self.missing[position] != math.inf:

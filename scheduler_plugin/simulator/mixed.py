@@ -12,12 +12,13 @@ from scheduler_plugin.brain.events import UpdateArrived
 from scheduler_plugin.brain.graph import GraphError
 from scheduler_plugin.brain.objects import Table, View
 from scheduler_plugin.brain.policies import POLICIES
+from scheduler_plugin.brain.policy import Policy
 from scheduler_plugin.brain.warehouse import Warehouse
 from scheduler_plugin.simulator.drive import Drive, in_range
 from scheduler_plugin.simulator.result import result
 from scheduler_plugin.simulator.workload import Fields, Params, WorkloadError, unique
 
-__all__ = ["POLICIES", "simulate"]
+__all__ = ["POLICIES", "run", "simulate"]
 
 #: More slots than this are a slip of the keyboard.
 MOST_SLOTS = 1_000_000
@@ -27,6 +28,12 @@ def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -
     """Runs one policy over one workload."""
     given = Params(params)
     given.finish()
+    drive, metrics = run(workload, POLICIES[policy]())
+    return result(policy=policy, model="mixed", schedule=drive.schedule if given.schedule else None, metrics=metrics)
+
+
+def run(workload: dict[str, object], policy: Policy) -> tuple[Drive, dict[str, object]]:
+    """Runs any policy object over one workload; answers with the finished drive and the measures."""
     fields = Fields(workload)
     slots = fields.whole("slots", 1, minimum=1, maximum=MOST_SLOTS)
     horizon = fields.number("horizon", above=0) if fields.has("horizon") else None
@@ -36,15 +43,13 @@ def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -
         warehouse = Warehouse([*tables, *views], slots=slots, until=math.inf if horizon is None else horizon)
     except GraphError as error:
         raise WorkloadError(f"views: {error}") from None
-    drive = Drive(warehouse, POLICIES[policy](), arrivals(tables, releases))
+    drive = Drive(warehouse, policy, arrivals(tables, releases))
     try:
         drive.advance()
         metrics = measured(warehouse, warehouse.now if horizon is None else horizon)
     except OverflowError:
         raise WorkloadError("the workload's numbers are too large: a measure is out of range") from None
-    return result(
-        policy=policy, model="mixed", schedule=drive.schedule if given.schedule else None, metrics=in_range(metrics)
-    )
+    return drive, in_range(metrics)
 
 
 def read_tables(fields: Fields) -> tuple[list[Table], list[list[float]]]:

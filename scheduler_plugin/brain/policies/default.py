@@ -1,29 +1,57 @@
-"""The default policy: rescue tables that fall behind, otherwise buy readers the most freshness per slot-second.
+"""The default policy: nothing forgotten, no table out of its rhythm, otherwise the most freshness per slot-second.
 
-1. A table is late when its oldest update has waited much longer than the table's own rhythm. The latest goes first,
-   in at most three quarters of the slots.
-2. Otherwise the largest value: the reads behind an object, times the freshness a run would bring them, divided by its
-   cost. A view that is about to be overwritten is worth less, and a view that has been stale for long is worth more
-   and more, so that nothing is forgotten.
+When a slot is free, of what may start:
 
-After papers 000 (stretch) and 004 (popularity per cost); the numbers were found by search in the mixed model.
+1. **Overdue first.** What lacks an update for longer than OVERDUE mean stale spells, the oldest first.
+2. **Then late tables.** A table is late when its oldest update has taken much longer than the time it covers (stretch,
+   paper 000). How much depends on the load: the stretch at which tables, in ever larger batches, use half the slots.
+   The latest goes first; loads take at most three quarters of the slots.
+3. **Then value**: the reads behind an object (popularity, paper 004), times the freshness that a run would bring them,
+   divided by its cost. What is about to be overwritten is worth less, and a view stale for long is worth more.
+
+Rules and numbers were found by search in the mixed model; docs/policy.md tells more. A lazy heap per rule picks the few
+objects that are looked at closely, so a decision costs the same in a large warehouse as in a small one.
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from array import array
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+from typing import NamedTuple
 
 from scheduler_plugin.brain import events
-from scheduler_plugin.brain.policy import Choice, Policy
+from scheduler_plugin.brain.policy import Choice, Lane, Policy
 from scheduler_plugin.brain.warehouse import Warehouse, Watch
 
+#: Stale for longer than this many mean spells is overdue.
+OVERDUE = 3.0
+#: What a mean gap of new data is worth against being fresh.
+LAG_WORTH = 1.0
+#: Share of the slots that tables should need; sets how long a table may wait.
+TABLES_SHARE = 0.5
+#: A view stale for this many mean spells is worth as much as an average one.
+LATE_VIEW = 3.0
 #: With fewer gaps than this, nothing is guessed about a table's next update.
 ENOUGH_GAPS = 4
-#: With fewer finished stale spells than this, no view counts as late.
-ENOUGH_SPELLS = 20
+#: How many of the tables behind a view are asked about their next update.
+TABLES_BEHIND = 16
+#: How many of the first in each heap are looked at closely.
+CLOSE = 8
+
+
+class Limits(NamedTuple):
+    """What the first two rules go by, the same for every object of one decision."""
+
+    overdue_after: float
+    patience: float
+    #: How many more loads may start by the second rule.
+    loads: int
 
 
 class Freshest(Policy):
-    """Late tables, then value per slot-second."""
+    """Overdue objects, late tables, then value per slot-second."""
 
     def __init__(
         self,
@@ -38,63 +66,104 @@ class Freshest(Policy):
 
     def choose(self, warehouse: Warehouse, now: float, free_slots: Sequence[int]) -> list[Choice]:
         self._catch_up(warehouse)
-        open_to_late = self._room_for_late(warehouse)
-        waiting = sorted(each for each in warehouse.ready if self.serves(warehouse, each))
-        late = self._late_tables(warehouse, waiting, now)
-        values = sorted(waiting, key=lambda each: (-self.value(warehouse, each, now), each))
+        limits = self._limits(warehouse)
         choices: list[Choice] = []
-        taken: set[int] = set()
-        for slot in free_slots:
-            queue = late if late and open_to_late > 0 else values
-            open_to_late -= queue is late
-            while queue and queue[0] in taken:
-                queue.pop(0)
-            if not queue:
-                queue = values
-                while queue and queue[0] in taken:
-                    queue.pop(0)
-            if queue:
-                position = queue.pop(0)
-                taken.add(position)
+        with self._first(warehouse, len(free_slots)) as close:
+            ranks = {each: self._rank(warehouse, each, now, limits) for each in close}
+            for slot in free_slots:
+                if not ranks:
+                    break
+                position = max(ranks, key=lambda each: (ranks[each], -each))
+                del ranks[position]
                 choices.append(self._choice(warehouse, position, now, slot))
+                if warehouse.graph.tables[position]:
+                    limits = limits._replace(loads=limits.loads - 1)
+                    if limits.loads == 0:
+                        ranks = {each: self._rank(warehouse, each, now, limits) for each in ranks}
         return choices
 
-    def order(self, warehouse: Warehouse, position: int, now: float) -> tuple[float, ...]:
+    @contextmanager
+    def _first(self, warehouse: Warehouse, slots: int) -> Iterator[list[int]]:
+        """The objects at the top of any heap; the heaps are as before afterwards."""
+        taken: list[tuple[Lane, tuple[float, int]]] = []
+        for lane in (self._by_age, self._by_deadline, self._by_value):
+            for _ in range(CLOSE + slots):
+                entry = lane.take(warehouse.ready)
+                if entry is None:
+                    break
+                taken.append((lane, entry))
+        yield sorted({position for _, (_, position) in taken})
+        for lane, entry in taken:
+            lane.put_back(entry)
+
+    def order(self, warehouse: Warehouse, position: int, now: float) -> tuple[float, float]:
+        """The rule that speaks for the object, and by how much."""
         self._catch_up(warehouse)
-        ratio = self.lateness(warehouse, position, now)
-        late = ratio > self._patience(warehouse) and self._room_for_late(warehouse) > 0
-        return (1.0, ratio) if late else (0.0, self.value(warehouse, position, now))
+        return self._rank(warehouse, position, now, self._limits(warehouse))
+
+    def _limits(self, warehouse: Warehouse) -> "Limits":
+        return Limits(self.overdue_after(warehouse), self.patience(warehouse), self._room_for_loads(warehouse))
+
+    def _rank(self, warehouse: Warehouse, position: int, now: float, limits: "Limits") -> tuple[float, float]:
+        waited = now - warehouse.missing[position]
+        if waited > limits.overdue_after:
+            return (2.0, waited)
+        if limits.loads > 0 and warehouse.graph.tables[position]:
+            lateness = self.lateness(warehouse, position, now)
+            if lateness > limits.patience:
+                return (1.0, lateness)
+        return (0.0, self._value(warehouse, position, now))
 
     def impact(self, warehouse: Warehouse, position: int, now: float) -> float:
         self._catch_up(warehouse)
-        return self.value(warehouse, position, now)
+        return self._value(warehouse, position, now)
+
+    def _value(self, warehouse: Warehouse, position: int, now: float) -> float:
+        cost = warehouse.cost(position)
+        survival, lasting = self.outlook(warehouse, position, now)
+        gain = survival * lasting + self._lag_worth(warehouse, position)
+        value = self.reads(warehouse, position) * gain / cost if cost > 0 else math.inf
+        return max(value, self.late_view(warehouse, position, now, survival))
 
     def ingredients(self, warehouse: Warehouse, position: int, now: float) -> dict[str, float]:
         self._catch_up(warehouse)
+        survival, lasting = self.outlook(warehouse, position, now)
+        missing = warehouse.missing[position]
         found = {
             "reads": self.reads(warehouse, position),
             "lag": self.lag(warehouse, position),
-            "survival": self.survival(warehouse, position, now),
-            "fresh_gain": self.fresh_gain(warehouse, position, now),
+            "survival": survival,
+            "lasting": lasting,
             "cost": warehouse.cost(position),
+            "waited": 0.0 if missing == math.inf else now - missing,
+            "overdue_after": self.overdue_after(warehouse),
         }
         if warehouse.graph.tables[position]:
-            found |= {"lateness": self.lateness(warehouse, position, now), "patience": self._patience(warehouse)}
+            found |= {"lateness": self.lateness(warehouse, position, now), "patience": self.patience(warehouse)}
         else:
-            found["late_view"] = self.late_view(warehouse, position, now)
+            found["late_view"] = self.late_view(warehouse, position, now, survival)
         return found
 
     def why(self, warehouse: Warehouse, position: int, now: float) -> str:
-        self._catch_up(warehouse)
-        ratio = self.lateness(warehouse, position, now)
-        if ratio > self._patience(warehouse):
-            return f"late: its oldest update has waited {ratio:.2g} times its rhythm"
+        rule, strength = self.order(warehouse, position, now)
+        if rule == 2:
+            return f"overdue: stale for {strength:.3g} s"
+        if rule == 1:
+            return f"late: its oldest update has taken {strength:.2g} times the time it covers"
         return (
             f"{self.reads(warehouse, position):.3g} of the reads behind it, {self.lag(warehouse, position):.3g} s of "
             f"new data, {warehouse.cost(position):.3g} s to run"
         )
 
-    # Late tables.
+    # Rule 1.
+
+    def overdue_after(self, warehouse: Warehouse) -> float:
+        """How long an object may lack an update before it goes first."""
+        measures = warehouse.measures
+        usual = measures.mean_spell if measures.finished_spells else warehouse.one_pass / max(1, self.room(warehouse))
+        return OVERDUE * usual
+
+    # Rule 2.
 
     def lateness(self, warehouse: Warehouse, position: int, now: float) -> float:
         """How long the oldest pending update will have taken, against its length; 0 for a view."""
@@ -102,121 +171,143 @@ class Freshest(Policy):
         if not waiting:
             return 0.0
         cost = warehouse.cost(position)
-        spent = now + cost - waiting[0].start - 2 * warehouse.mean_view_cost
         base = waiting[0].length + cost
-        return spent / base if base > 0 else math.inf
+        return (now + cost - waiting[0].start - 2 * warehouse.mean_view_cost) / base if base > 0 else math.inf
 
-    def _late_tables(self, warehouse: Warehouse, waiting: Sequence[int], now: float) -> list[int]:
-        patience = self._patience(warehouse)
-        ratios = ((self.lateness(warehouse, each, now), each) for each in waiting if warehouse.graph.tables[each])
-        return [each for ratio, each in sorted(ratios, key=lambda pair: (-pair[0], pair[1])) if ratio > patience]
+    def patience(self, warehouse: Warehouse) -> float:
+        """The lateness at which a table goes first."""
+        room = self.room(warehouse) * TABLES_SHARE - self._per_update_load
+        return min(8.0, max(1.1, self._fixed_load / room)) if room > 0 else 8.0
 
-    def _patience(self, warehouse: Warehouse) -> float:
-        """The stretch at which tables, loaded in ever larger batches, use half the slots."""
-        room = self.room(warehouse) / 2 - math.fsum(self._per_update_load.values())
-        return min(8.0, max(1.1, math.fsum(self._fixed_load.values()) / room)) if room > 0 else 8.0
-
-    def _room_for_late(self, warehouse: Warehouse) -> int:
+    def _room_for_loads(self, warehouse: Warehouse) -> int:
         running = sum(warehouse.graph.tables[each] and self.serves(warehouse, each) for each in warehouse.running)
         return max(1, 3 * self.room(warehouse) // 4) - running
 
-    # Value.
-
-    def value(self, warehouse: Warehouse, position: int, now: float) -> float:
-        cost = warehouse.cost(position)
-        worth = self.reads(warehouse, position) * (
-            self.fresh_gain(warehouse, position, now) + 0.2 * self.lag(warehouse, position)
-        )
-        value = worth / cost if cost > 0 else math.inf
-        return max(value, self.late_view(warehouse, position, now))
+    # Rule 3.
 
     def reads(self, warehouse: Warehouse, position: int) -> float:
-        """Own access, and each child's shared among the parents it waits for."""
-        found = self._reads.get(position)
-        if found is None:
-            graph = warehouse.graph
-            found = self._reads[position] = warehouse.access[position] + math.fsum(
-                self.reads(warehouse, child) / len(graph.parents[child]) for child in graph.children[position]
-            )
-        return found
+        """Own access, and that of each child shared among the parents it waits for."""
+        return self._reads[position]
+
+    def _count_reads(self, warehouse: Warehouse) -> None:
+        graph = warehouse.graph
+        self._access = array("d", warehouse.access)
+        self._reads = array("d", warehouse.access)
+        for child in reversed(graph.order):
+            for parent in graph.parents[child]:
+                self._reads[parent] += self._reads[child] / len(graph.parents[child])
+
+    def _recount_reads(self, warehouse: Warehouse, changed: int) -> None:
+        """Passes a change of access on to what stands above, the far ones after all those below them."""
+        graph = warehouse.graph
+        more = {changed: warehouse.access[changed] - self._access[changed]}
+        self._access[changed] = warehouse.access[changed]
+        for each in sorted((changed, *graph.ancestors(changed)), key=lambda other: -graph.level[other]):
+            self._reads[each] += more[each]
+            for parent in graph.parents[each]:
+                more[parent] = more.get(parent, 0.0) + more[each] / len(graph.parents[each])
 
     def lag(self, warehouse: Warehouse, position: int) -> float:
         """How much newer the object would be after a run."""
+        held = warehouse.current_to[position]
         if warehouse.graph.tables[position]:
-            available = warehouse.newest.get(position, warehouse.current_to[position])
-        else:
-            parents = warehouse.graph.parents[position]
-            available = min((warehouse.current_to[each] for each in parents), default=math.inf)
-        lag = available - warehouse.current_to[position]
-        return lag if lag > 0 else 0.0  # NaN for a view of nothing
+            return max(0.0, warehouse.newest.get(position, held) - held)
+        parents = warehouse.graph.parents[position]
+        return max(0.0, min(warehouse.current_to[each] for each in parents) - held) if parents else 0.0
 
-    def fresh_gain(self, warehouse: Warehouse, position: int, now: float) -> float:
-        """How much of the freshness a run brings is likely to last."""
-        cost = warehouse.cost(position)
-        backlog = warehouse.backlog / max(1, self.room(warehouse))
-        survival, rest = self._outlook(warehouse, position, now, cost)
-        return survival * min(1.0, max(0.0, rest - cost) / backlog if backlog > 0 else 1.0)
+    def _lag_worth(self, warehouse: Warehouse, position: int) -> float:
+        return LAG_WORTH * self.lag(warehouse, position) / self._mean_gap if self._mean_gap > 0 else 0.0
 
-    def survival(self, warehouse: Warehouse, position: int, now: float) -> float:
-        return self._outlook(warehouse, position, now, warehouse.cost(position))[0]
-
-    def _outlook(self, warehouse: Warehouse, position: int, now: float, cost: float) -> tuple[float, float]:
-        """The chance that no ancestor table updates before a run ends, and how long until one does."""
+    def outlook(self, warehouse: Warehouse, position: int, now: float) -> tuple[float, float]:
+        """The chance that no table behind it updates before a run ends, and the share of a turn that it then lasts."""
         survival, rest = 1.0, math.inf
+        cost = warehouse.cost(position)
         for table in self._tables_of(warehouse, position):
-            gaps = warehouse.gaps.get(table, ())
-            if len(gaps) < ENOUGH_GAPS:
-                continue
-            waited = now - warehouse.newest[table]
-            open_gaps = [gap for gap in gaps if gap > waited]
-            if open_gaps:
-                survival *= sum(gap > waited + cost for gap in open_gaps) / len(open_gaps)
-                rest = min(rest, math.fsum(open_gaps) / len(open_gaps) - waited)
-        return survival, rest
+            gaps, sums = self._sorted_gaps(warehouse, table)
+            waited = now - warehouse.newest.get(table, now)
+            open_gaps = len(gaps) - bisect_right(gaps, waited)
+            if open_gaps and len(gaps) >= ENOUGH_GAPS:
+                survival *= (len(gaps) - bisect_right(gaps, waited + cost)) / open_gaps
+                rest = min(rest, sums[open_gaps - 1] / open_gaps - waited)
+        turn = warehouse.backlog / max(1, self.room(warehouse))
+        return survival, min(1.0, max(0.0, rest - cost) / turn) if turn > 0 else 1.0
+
+    def late_view(self, warehouse: Warehouse, position: int, now: float, survival: float) -> float:
+        """What a long stale spell is worth; 0 for a table."""
+        spell, cost = warehouse.measures.mean_spell, warehouse.mean_view_cost
+        if warehouse.graph.tables[position] or spell <= 0 or cost <= 0 or warehouse.missing[position] == math.inf:
+            return 0.0
+        waited = (now - warehouse.missing[position] + warehouse.cost(position)) / (LATE_VIEW * spell)
+        return waited**4 * survival * 0.1 / (warehouse.views * cost)
 
     def _tables_of(self, warehouse: Warehouse, position: int) -> list[int]:
         found = self._tables.get(position)
         if found is None:
-            found = self._tables[position] = warehouse.graph.ancestor_tables(position)
+            found = self._tables[position] = warehouse.graph.nearest_tables(position, TABLES_BEHIND)
         return found
 
-    def late_view(self, warehouse: Warehouse, position: int, now: float) -> float:
-        """What a long stale spell is worth; 0 for a table."""
-        measures = warehouse.measures
-        if warehouse.graph.tables[position] or measures.finished_spells < ENOUGH_SPELLS:
-            return 0.0
-        stale_since = measures.stale_since(position)
-        mean_cost = warehouse.mean_view_cost
-        if stale_since is None or mean_cost <= 0 or measures.mean_spell <= 0:
-            return 0.0
-        cost = warehouse.cost(position)
-        spell = (now - stale_since + cost) / (3 * measures.mean_spell)
-        return 0.1 / warehouse.views * spell**4 * self.survival(warehouse, position, now) / mean_cost
+    def _sorted_gaps(self, warehouse: Warehouse, table: int) -> tuple[list[float], list[float]]:
+        """The table's latest gaps, and the sums of the largest one, two, ..."""
+        found = self._gaps.get(table)
+        if found is None:
+            gaps = sorted(warehouse.gaps.get(table, ()))
+            found = self._gaps[table] = (gaps, list(accumulate(reversed(gaps))))
+        return found
 
     # Following what happens.
 
     def _catch_up(self, warehouse: Warehouse) -> None:
         if self._warehouse is not warehouse or self._watch is None or self._watch.events is None:
-            self._warehouse, self._watch = warehouse, warehouse.watch(with_events=True)
-            self._tables: dict[int, list[int]] = {}
-            self._reads: dict[int, float] = {}
-            #: Table -> slots that its loads need, the part per batch and the part per update.
-            self._fixed_load: dict[int, float] = {}
-            self._per_update_load: dict[int, float] = {}
-            for table in warehouse.gaps:
-                self._learn(warehouse, table)
-            return
-        heard, self._watch.events = self._watch.events or [], []
-        self._watch.touched.clear()
-        for event in heard:
-            if isinstance(event, events.UpdateArrived):
-                self._learn(warehouse, warehouse.number(event.table))
-            elif isinstance(event, events.AccessChanged):
-                self._reads.clear()
+            self._attach(warehouse)
+        watch = self._watch
+        assert watch is not None and watch.events is not None
+        if watch.events:
+            heard, watch.events = watch.events, []
+            for event in heard:
+                if isinstance(event, events.UpdateArrived):
+                    self._learn(warehouse, warehouse.number(event.table))
+                elif isinstance(event, events.AccessChanged):
+                    self._recount_reads(warehouse, warehouse.number(event.object))
+        if watch.touched:
+            touched, watch.touched = watch.touched, []
+            for position in touched:
+                if position in warehouse.ready and self.serves(warehouse, position):
+                    self._place(warehouse, position)
+
+    def _attach(self, warehouse: Warehouse) -> None:
+        self._warehouse, self._watch = warehouse, warehouse.watch(with_events=True)
+        self._by_age, self._by_deadline, self._by_value = Lane(), Lane(), Lane()
+        self._tables: dict[int, list[int]] = {}
+        self._count_reads(warehouse)
+        self._gaps: dict[int, tuple[list[float], list[float]]] = {}
+        #: Table -> its mean gap and the slots that its loads need, per batch and per update.
+        self._loads: dict[int, tuple[float, float, float]] = {}
+        self._gap_sum = self._fixed_load = self._per_update_load = 0.0
+        for table in warehouse.gaps:
+            self._learn(warehouse, table)
+
+    @property
+    def _mean_gap(self) -> float:
+        return self._gap_sum / len(self._loads) if self._loads else 0.0
 
     def _learn(self, warehouse: Warehouse, table: int) -> None:
+        self._gaps.pop(table, None)
         gaps = warehouse.gaps.get(table)
         mean = math.fsum(gaps) / len(gaps) if gaps else 0.0
         if mean > 0:
-            self._fixed_load[table] = warehouse.fixed[table] / mean
-            self._per_update_load[table] = warehouse.per_update[table] / mean
+            before = self._loads.get(table, (0.0, 0.0, 0.0))
+            after = (mean, warehouse.fixed[table] / mean, warehouse.per_update[table] / mean)
+            self._loads[table] = after
+            self._gap_sum += after[0] - before[0]
+            self._fixed_load += after[1] - before[1]
+            self._per_update_load += after[2] - before[2]
+
+    def _place(self, warehouse: Warehouse, position: int) -> None:
+        """Puts the object where it stands at best in each heap."""
+        cost = warehouse.cost(position)
+        self._by_age.put(position, cost - warehouse.missing[position])
+        gain = 1.0 + self._lag_worth(warehouse, position)
+        self._by_value.put(position, self.reads(warehouse, position) * gain / cost if cost > 0 else math.inf)
+        waiting = warehouse.pending.get(position)
+        if waiting:
+            self._by_deadline.put(position, -(waiting[0].start + 1.1 * waiting[0].length + 0.1 * cost))

@@ -24,6 +24,7 @@ class GroupAndRun(Myopic):
     _slot_groups: list[int]
     #: What the groups were made from; they are made again when it changes.
     _grouped: tuple[Warehouse, int, int] | None = None
+    _guesses = True
 
     def choose(self, warehouse: Warehouse, now: float, free_slots: Sequence[int]) -> list[Choice]:
         self._group(warehouse)
@@ -42,14 +43,18 @@ class GroupAndRun(Myopic):
         return (each for each in self.startable(warehouse) if self.lane(warehouse, each) == lane)
 
     def _group(self, warehouse: Warehouse) -> None:
-        # Without declared periods the largest gap seen counts, and it is looked at again as history doubles.
-        unknown = sum(map(len, warehouse.gaps.values())).bit_length() if self._guesses(warehouse) else 0
-        grouped = (warehouse, self.room(warehouse), unknown)
-        if self._grouped is not None and self._grouped[0] is warehouse and self._grouped[1:] == grouped[1:]:
+        # Where no period is declared the largest gap seen counts; it is looked at again as history doubles.
+        history = warehouse.measures.batches.bit_length() if self._guesses else 0
+        if (
+            self._grouped is not None
+            and self._grouped[0] is warehouse
+            and self._grouped[1:] == (self.room(warehouse), history)
+        ):
             return
-        self._grouped = grouped
-        self._watch = None  # the lanes are made again
         tables = [position for position in range(len(warehouse.graph)) if warehouse.graph.tables[position]]
+        self._guesses = len(warehouse.periods) < len(tables)
+        self._grouped = (warehouse, self.room(warehouse), history if self._guesses else 0)
+        self._watch = None  # the lanes are made again
         self._table_groups = {}
         sizes: list[int] = []
         smallest = math.nan
@@ -63,10 +68,6 @@ class GroupAndRun(Myopic):
         self._slot_groups = []
         for group, size in enumerate(sizes):
             self._slot_groups += [group] * -(-spare * size // len(tables))
-
-    @staticmethod
-    def _guesses(warehouse: Warehouse) -> bool:
-        return len(warehouse.periods) < sum(warehouse.graph.tables)
 
     @staticmethod
     def _period(warehouse: Warehouse, table: int) -> float:
