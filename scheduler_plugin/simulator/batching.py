@@ -75,11 +75,16 @@ class WeightedStaleness(Batching):
 
     word = "weighted staleness"
 
+    def __init__(self) -> None:
+        super().__init__()
+        #: Weight -> its lane, numbered as they come.
+        self._weights: dict[float, int] = {}
+
     def key(self, warehouse: Warehouse, position: int) -> float:
         return -warehouse.pending[position][0].start
 
-    def lane(self, warehouse: Warehouse, position: int) -> float:
-        return warehouse.weight[position]
+    def lane(self, warehouse: Warehouse, position: int) -> int:
+        return self._weights.setdefault(warehouse.weight[position], len(self._weights))
 
     def impact(self, warehouse: Warehouse, position: int, now: float) -> float:
         return warehouse.weight[position] * (now - warehouse.pending[position][0].start)
