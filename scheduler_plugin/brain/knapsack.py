@@ -9,7 +9,7 @@ always the best; a wider one proves it. The same search with costs and profits t
 way to that profit.
 
 >>> choose([([2, 5], [3, 9]), ([4], [8])], capacity=6)
-[1, None]
+[0, 0]
 >>> choose([([2, 5], [3, 9]), ([4], [8])], capacity=8)
 [0, 0]
 """
