@@ -31,8 +31,10 @@ log = logging.getLogger(__name__)
 
 #: Bytes of input up to which the result is written as one file.
 SMALL_BYTES = 64 << 20
-#: By difference only when it reads less than this share of what the full way reads.
+#: By difference only when it reads less than this share of what the full way reads, and spares at least so many bytes:
+#: below that, merging costs Spark more than reading would.
 WORTH_IT = 0.5
+LEAST_SPARED_BYTES = 8 << 20
 #: In a snapshot's summary: what the refresh read, the definition it ran, how many bytes, and which way.
 READS, DEFINITION, BYTES_IN, HOW = "freshet.reads", "freshet.definition", "freshet.bytes-in", "freshet.how"
 
@@ -122,7 +124,7 @@ def _difference(tables: Tables, view: View) -> Difference:
     whole = sum(tables.size(name, snapshot) for name, snapshot in view.reads.items())
     spared = tables.size(grown[0], new) - sum(int(file.file_size_in_bytes) for file in added)
     again = 0 if chosen.keys is None else tables.size(view.name, base)
-    if whole - spared + again >= WORTH_IT * whole:
+    if spared < LEAST_SPARED_BYTES or whole - spared + again >= WORTH_IT * whole:
         raise NotByDifference(f"reading only what was added spares {spared} of {whole} bytes, too little")
     return Difference(base=base, grown=grown[0], added=added, way=chosen)
 

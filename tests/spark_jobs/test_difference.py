@@ -3,6 +3,7 @@
 import json
 import tempfile
 import uuid
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -13,11 +14,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from spark_jobs import refresh
 from spark_jobs.difference import NotByDifference, Way, way
 from spark_jobs.load import SourceFile, load_batch
 from spark_jobs.query import run_query
 from spark_jobs.refresh import refresh_view
 from spark_jobs.upkeep import keep_up
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_differences_count() -> Iterator[None]:
+    """The tests' tables are small; the way to refresh them must not depend on that."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(refresh, "LEAST_SPARED_BYTES", 0)
+        yield
+
 
 APPENDED = Way(keys=None, merged_by={})
 
