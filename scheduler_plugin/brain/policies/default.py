@@ -119,28 +119,32 @@ class Freshest(Policy):
 
     def _value(self, warehouse: Warehouse, position: int, now: float) -> float:
         cost = warehouse.cost(position)
-        survival, lasting = self.outlook(warehouse, position, now)
+        survival, lasting = self._outlook(warehouse, position, now, cost)
         gain = survival * lasting + self._lag_worth(warehouse, position)
         value = self.reads(warehouse, position) * gain / cost if cost > 0 else math.inf
-        return max(value, self.late_view(warehouse, position, now, survival))
+        if warehouse.graph.tables[position]:
+            return value
+        return max(value, self._late_view(warehouse, now - warehouse.missing[position] + cost, survival))
 
     def ingredients(self, warehouse: Warehouse, position: int, now: float) -> dict[str, float]:
         self._catch_up(warehouse)
-        survival, lasting = self.outlook(warehouse, position, now)
+        cost = warehouse.cost(position)
+        survival, lasting = self._outlook(warehouse, position, now, cost)
         missing = warehouse.missing[position]
+        waited = 0.0 if missing == math.inf else now - missing
         found = {
             "reads": self.reads(warehouse, position),
             "lag": self.lag(warehouse, position),
             "survival": survival,
             "lasting": lasting,
-            "cost": warehouse.cost(position),
-            "waited": 0.0 if missing == math.inf else now - missing,
+            "cost": cost,
+            "waited": waited,
             "overdue_after": self.overdue_after(warehouse),
         }
         if warehouse.graph.tables[position]:
             found |= {"lateness": self.lateness(warehouse, position, now), "patience": self.patience(warehouse)}
         else:
-            found["late_view"] = self.late_view(warehouse, position, now, survival)
+            found["late_view"] = self._late_view(warehouse, waited + cost, survival)
         return found
 
     def why(self, warehouse: Warehouse, position: int, now: float) -> str:
@@ -217,10 +221,9 @@ class Freshest(Policy):
     def _lag_worth(self, warehouse: Warehouse, position: int) -> float:
         return LAG_WORTH * self.lag(warehouse, position) / self._mean_gap if self._mean_gap > 0 else 0.0
 
-    def outlook(self, warehouse: Warehouse, position: int, now: float) -> tuple[float, float]:
+    def _outlook(self, warehouse: Warehouse, position: int, now: float, cost: float) -> tuple[float, float]:
         """The chance that no table behind it updates before a run ends, and the share of a turn that it then lasts."""
         survival, rest = 1.0, math.inf
-        cost = warehouse.cost(position)
         for table in self._tables_of(warehouse, position):
             gaps, sums = self._sorted_gaps(warehouse, table)
             waited = now - warehouse.newest.get(table, now)
@@ -231,13 +234,12 @@ class Freshest(Policy):
         turn = warehouse.backlog / max(1, self.room(warehouse))
         return survival, min(1.0, max(0.0, rest - cost) / turn) if turn > 0 else 1.0
 
-    def late_view(self, warehouse: Warehouse, position: int, now: float, survival: float) -> float:
-        """What a long stale spell is worth; 0 for a table."""
-        spell, cost = warehouse.measures.mean_spell, warehouse.mean_view_cost
-        if warehouse.graph.tables[position] or spell <= 0 or cost <= 0 or warehouse.missing[position] == math.inf:
+    def _late_view(self, warehouse: Warehouse, spell: float, survival: float) -> float:
+        """What ending a stale spell of a view is worth for its length alone."""
+        usual, cost = warehouse.measures.mean_spell, warehouse.mean_view_cost
+        if spell <= 0 or usual <= 0 or cost <= 0:
             return 0.0
-        waited = (now - warehouse.missing[position] + warehouse.cost(position)) / (LATE_VIEW * spell)
-        return waited**4 * survival * 0.1 / (warehouse.views * cost)
+        return (spell / (LATE_VIEW * usual)) ** 4 * survival * 0.1 / (warehouse.views * cost)
 
     def _tables_of(self, warehouse: Warehouse, position: int) -> list[int]:
         found = self._tables.get(position)
