@@ -37,8 +37,8 @@ LATE_VIEW = 3.0
 ENOUGH_GAPS = 4
 #: How many of the tables behind a view are asked about their next update.
 TABLES_BEHIND = 16
-#: How many of the first in each heap are looked at closely.
-CLOSE = 8
+#: How many of the first are looked at closely: by age, by deadline, by value.
+CLOSE = (4, 8, 16)
 
 
 class Limits(NamedTuple):
@@ -69,25 +69,22 @@ class Freshest(Policy):
         limits = self._limits(warehouse)
         choices: list[Choice] = []
         with self._first(warehouse, len(free_slots)) as close:
-            ranks = {each: self._rank(warehouse, each, now, limits) for each in close}
-            for slot in free_slots:
-                if not ranks:
-                    break
-                position = max(ranks, key=lambda each: (ranks[each], -each))
-                del ranks[position]
+            for slot in free_slots[: len(close)]:
+                # Values take longest to reckon and only count when neither rule speaks.
+                ruled = [(*rule, -each) for each in close if (rule := self._rule(warehouse, each, now, limits))]
+                position = -max(ruled or [(0, self._value(warehouse, each, now), -each) for each in close])[2]
+                close.remove(position)
                 choices.append(self._choice(warehouse, position, now, slot))
                 if warehouse.graph.tables[position]:
                     limits = limits._replace(loads=limits.loads - 1)
-                    if limits.loads == 0:
-                        ranks = {each: self._rank(warehouse, each, now, limits) for each in ranks}
         return choices
 
     @contextmanager
     def _first(self, warehouse: Warehouse, slots: int) -> Iterator[list[int]]:
         """The objects at the top of any heap; the heaps are as before afterwards."""
         taken: list[tuple[Lane, tuple[float, int]]] = []
-        for lane in (self._by_age, self._by_deadline, self._by_value):
-            for _ in range(CLOSE + slots):
+        for lane, count in zip((self._by_age, self._by_deadline, self._by_value), CLOSE, strict=True):
+            for _ in range(count + slots - 1):
                 entry = lane.take(warehouse.ready)
                 if entry is None:
                     break
@@ -99,20 +96,22 @@ class Freshest(Policy):
     def order(self, warehouse: Warehouse, position: int, now: float) -> tuple[float, float]:
         """The rule that speaks for the object, and by how much."""
         self._catch_up(warehouse)
-        return self._rank(warehouse, position, now, self._limits(warehouse))
+        rule = self._rule(warehouse, position, now, self._limits(warehouse))
+        return rule or (0, self._value(warehouse, position, now))
 
     def _limits(self, warehouse: Warehouse) -> "Limits":
         return Limits(self.overdue_after(warehouse), self.patience(warehouse), self._room_for_loads(warehouse))
 
-    def _rank(self, warehouse: Warehouse, position: int, now: float, limits: "Limits") -> tuple[float, float]:
+    def _rule(self, warehouse: Warehouse, position: int, now: float, limits: "Limits") -> tuple[int, float] | None:
+        """Which of the first two rules speaks for the object, if any, and by how much."""
         waited = now - warehouse.missing[position]
         if waited > limits.overdue_after:
-            return (2.0, waited)
+            return (2, waited)
         if limits.loads > 0 and warehouse.graph.tables[position]:
             lateness = self.lateness(warehouse, position, now)
             if lateness > limits.patience:
-                return (1.0, lateness)
-        return (0.0, self._value(warehouse, position, now))
+                return (1, lateness)
+        return None
 
     def impact(self, warehouse: Warehouse, position: int, now: float) -> float:
         self._catch_up(warehouse)
@@ -120,28 +119,32 @@ class Freshest(Policy):
 
     def _value(self, warehouse: Warehouse, position: int, now: float) -> float:
         cost = warehouse.cost(position)
-        survival, lasting = self.outlook(warehouse, position, now)
+        survival, lasting = self._outlook(warehouse, position, now, cost)
         gain = survival * lasting + self._lag_worth(warehouse, position)
         value = self.reads(warehouse, position) * gain / cost if cost > 0 else math.inf
-        return max(value, self.late_view(warehouse, position, now, survival))
+        if warehouse.graph.tables[position]:
+            return value
+        return max(value, self._late_view(warehouse, now - warehouse.missing[position] + cost, survival))
 
     def ingredients(self, warehouse: Warehouse, position: int, now: float) -> dict[str, float]:
         self._catch_up(warehouse)
-        survival, lasting = self.outlook(warehouse, position, now)
+        cost = warehouse.cost(position)
+        survival, lasting = self._outlook(warehouse, position, now, cost)
         missing = warehouse.missing[position]
+        waited = 0.0 if missing == math.inf else now - missing
         found = {
             "reads": self.reads(warehouse, position),
             "lag": self.lag(warehouse, position),
             "survival": survival,
             "lasting": lasting,
-            "cost": warehouse.cost(position),
-            "waited": 0.0 if missing == math.inf else now - missing,
+            "cost": cost,
+            "waited": waited,
             "overdue_after": self.overdue_after(warehouse),
         }
         if warehouse.graph.tables[position]:
             found |= {"lateness": self.lateness(warehouse, position, now), "patience": self.patience(warehouse)}
         else:
-            found["late_view"] = self.late_view(warehouse, position, now, survival)
+            found["late_view"] = self._late_view(warehouse, waited + cost, survival)
         return found
 
     def why(self, warehouse: Warehouse, position: int, now: float) -> str:
@@ -218,10 +221,9 @@ class Freshest(Policy):
     def _lag_worth(self, warehouse: Warehouse, position: int) -> float:
         return LAG_WORTH * self.lag(warehouse, position) / self._mean_gap if self._mean_gap > 0 else 0.0
 
-    def outlook(self, warehouse: Warehouse, position: int, now: float) -> tuple[float, float]:
+    def _outlook(self, warehouse: Warehouse, position: int, now: float, cost: float) -> tuple[float, float]:
         """The chance that no table behind it updates before a run ends, and the share of a turn that it then lasts."""
         survival, rest = 1.0, math.inf
-        cost = warehouse.cost(position)
         for table in self._tables_of(warehouse, position):
             gaps, sums = self._sorted_gaps(warehouse, table)
             waited = now - warehouse.newest.get(table, now)
@@ -232,13 +234,12 @@ class Freshest(Policy):
         turn = warehouse.backlog / max(1, self.room(warehouse))
         return survival, min(1.0, max(0.0, rest - cost) / turn) if turn > 0 else 1.0
 
-    def late_view(self, warehouse: Warehouse, position: int, now: float, survival: float) -> float:
-        """What a long stale spell is worth; 0 for a table."""
-        spell, cost = warehouse.measures.mean_spell, warehouse.mean_view_cost
-        if warehouse.graph.tables[position] or spell <= 0 or cost <= 0 or warehouse.missing[position] == math.inf:
+    def _late_view(self, warehouse: Warehouse, spell: float, survival: float) -> float:
+        """What ending a stale spell of a view is worth for its length alone."""
+        usual, cost = warehouse.measures.mean_spell, warehouse.mean_view_cost
+        if spell <= 0 or usual <= 0 or cost <= 0:
             return 0.0
-        waited = (now - warehouse.missing[position] + warehouse.cost(position)) / (LATE_VIEW * spell)
-        return waited**4 * survival * 0.1 / (warehouse.views * cost)
+        return (spell / (LATE_VIEW * usual)) ** 4 * survival * 0.1 / (warehouse.views * cost)
 
     def _tables_of(self, warehouse: Warehouse, position: int) -> list[int]:
         found = self._tables.get(position)
@@ -305,7 +306,7 @@ class Freshest(Policy):
     def _place(self, warehouse: Warehouse, position: int) -> None:
         """Puts the object where it stands at best in each heap."""
         cost = warehouse.cost(position)
-        self._by_age.put(position, cost - warehouse.missing[position])
+        self._by_age.put(position, -warehouse.missing[position])
         gain = 1.0 + self._lag_worth(warehouse, position)
         self._by_value.put(position, self.reads(warehouse, position) * gain / cost if cost > 0 else math.inf)
         waiting = warehouse.pending.get(position)
