@@ -93,7 +93,8 @@ class Report:
         text = table(header, rows, right=header[1:])
         if self.dagster:
             text += (
-                f"\n\nDagster, {self.dagster['objects']:,.0f} objects: {self.dagster['evaluation_ms']:.1f} ms an evaluation; "
+                f"\n\nDagster, {self.dagster['objects']:,.0f} objects: "
+                f"{self.dagster['evaluation_ms']:.1f} ms an evaluation; "
                 f"ours {self.dagster['ours_ms']:.4f} ms, {self.dagster['ratio']:,.0f} times less"
             )
         return text

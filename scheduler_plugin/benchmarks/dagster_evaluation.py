@@ -1,4 +1,4 @@
-"""Run by a Python that has Dagster, never imported: reads a graph from standard input and prints the median milliseconds
+"""Run by a Python that has Dagster, never imported: reads a graph from standard input, prints the median milliseconds
 of one evaluation of its automation conditions after one source was materialized."""
 
 import json
