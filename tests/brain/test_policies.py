@@ -131,7 +131,7 @@ def test_everything_is_fresh_in_the_end(name, objects, arrivals):
     assert not world.naive.running
 
 
-@pytest.mark.parametrize("name", ["default", "qoda", "myopic"])
+@every_policy
 @unhurried
 @given(objects=warehouses(), history=without_starts, order=st.randoms(use_true_random=False))
 def test_the_order_of_declaration_settles_nothing_but_ties(name, objects, history, order):
