@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "status": "show the services, how fresh each object is, and the latest decisions",
         "logs": "show the services' logs; -f follows them",
         "doctor": "say what is there, what is missing, and what to do about it",
+        "run": "run an object now, before everything else",
         "check": "check the catalog and show what it holds",
         "simulate": "run one policy over one workload and print the result",
         "policies": "list the policies the simulator and the scheduler know",

@@ -58,6 +58,8 @@ class EventKind(StrEnum):
     HELD = "held"
     RELEASED = "released"
     ACCESS_LEARNT = "access_learnt"
+    DEMANDED = "demanded"
+    DEMAND_ENDED = "demand_ended"
 
 
 def _text_enum(kind: type[StrEnum]) -> Enum:
@@ -292,6 +294,81 @@ class Version(Base):
     __table_args__ = (Index("ix_version_object_committed_at", "object", "committed_at"),)
 
 
+class Pin(Base):
+    """A version that an active reader holds: nothing may remove it before the reader is done, or given up for dead."""
+
+    __tablename__ = "pin"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    #: Who reads: "query-12".
+    reader: Mapped[str]
+    object: Mapped[str] = mapped_column(ForeignKey("object.name"))
+    snapshot_id: Mapped[int]
+    expires_at: Mapped[datetime]
+
+    __table_args__ = (Index("ix_pin_object", "object"), Index("ix_pin_reader", "reader"))
+
+
+class Demand(Base):
+    """Somebody, or a query, wants an object run before all else. Ended when that has happened, or is given up."""
+
+    __tablename__ = "demand"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    object: Mapped[str] = mapped_column(ForeignKey("object.name"))
+    by: Mapped[str]
+    why: Mapped[str]
+    deadline: Mapped[datetime | None]
+    #: True: it is to run, fresh or not. False: it is to hold all that had arrived when this was made.
+    run: Mapped[bool]
+    made_at: Mapped[datetime]
+    ended_at: Mapped[datetime | None]
+    #: How it ended: met, failed, missed, withdrawn.
+    outcome: Mapped[str | None]
+
+    __table_args__ = (Index("ix_demand_open", "id", postgresql_where=text("ended_at IS NULL")),)
+
+
+class Query(Base):
+    """One read that somebody asked for, what it was promised and what it got."""
+
+    __tablename__ = "query"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    sql: Mapped[str]
+    by: Mapped[str]
+    asked_at: Mapped[datetime]
+    deadline: Mapped[datetime | None]
+    #: Seconds.
+    max_staleness: Mapped[float | None]
+    #: 0: as fast as can be, 1: as fresh as can be.
+    prefer: Mapped[float | None]
+    as_of: Mapped[datetime | None]
+    #: Tables and materialized views it reads.
+    objects: Mapped[list[str]]
+    #: waiting, running, done, refused, missed, failed.
+    state: Mapped[str]
+    #: The instant at which all versions read were valid.
+    instant: Mapped[datetime | None]
+    #: Object -> snapshot.
+    versions: Mapped[dict[str, Any] | None]
+    #: Object -> current_to, staleness, fresh, valid_from, valid_to.
+    freshness: Mapped[dict[str, Any] | None]
+    #: The trade-off between waiting and freshness, and the point taken.
+    trade_off: Mapped[dict[str, Any] | None]
+    #: Seconds it took Spark.
+    spark_seconds: Mapped[float | None]
+    rows: Mapped[int | None]
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+    error: Mapped[str | None]
+
+    __table_args__ = (
+        Index("ix_query_asked_at", "asked_at"),
+        Index("ix_query_waiting", "deadline", postgresql_where=text("state = 'waiting'")),
+    )
+
+
 class Cost(Base):
     """What one finished job cost, for learning the next one's."""
 
@@ -305,6 +382,8 @@ class Cost(Base):
     units: Mapped[int]
     bytes_in: Mapped[int]
     bytes_out: Mapped[int]
+    #: Of a refresh: "full" or "difference".
+    way: Mapped[str | None]
 
     __table_args__ = (Index("ix_cost_object_at", "object", "at"),)
 
