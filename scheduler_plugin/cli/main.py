@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "logs": "show the services' logs; -f follows them",
         "doctor": "say what is there, what is missing, and what to do about it",
         "check": "check the catalog and show what it holds",
+        "announce": "tell of files for a feed, wherever they lie",
         "simulate": "run one policy over one workload and print the result",
         "policies": "list the policies the simulator and the scheduler know",
         "experiment": "run one of the papers' experiments again",
