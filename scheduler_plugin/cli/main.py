@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "doctor": "say what is there, what is missing, and what to do about it",
         "run": "run an object now, before everything else",
         "check": "check the catalog and show what it holds",
+        "announce": "tell of files for a feed, wherever they lie",
         "simulate": "run one policy over one workload and print the result",
         "policies": "list the policies the simulator and the scheduler know",
         "experiment": "run one of the papers' experiments again",
