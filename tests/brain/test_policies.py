@@ -131,6 +131,18 @@ def test_everything_is_fresh_in_the_end(name, objects, arrivals):
     assert not world.naive.running
 
 
+@every_policy
+@unhurried
+@given(objects=warehouses(), history=without_starts, limit=st.integers(0, 4))
+def test_the_best_few_are_the_first_of_all(name, objects, history, limit):
+    world, policy = World(objects, 2), POLICIES[name]()
+    for step in history:
+        world.play(step)
+        everything = policy.candidates(world.warehouse, world.now)
+        assert policy.candidates(world.warehouse, world.now, limit) == everything[:limit]
+        chosen(world, policy, 2)
+
+
 def has_ties(world, policy):
     """Whether any two candidates are equal in what the policy compares, or in what it makes of them."""
     found = policy.candidates(world.warehouse, world.now)

@@ -94,6 +94,11 @@ class Freshest(Policy):
         for lane, entry in taken:
             lane.put_back(entry)
 
+    def foremost(self, warehouse: Warehouse, count: int) -> Iterable[int]:
+        self._catch_up(warehouse)
+        with self._first(warehouse, count) as close:
+            return close
+
     def order(self, warehouse: Warehouse, position: int, now: float) -> tuple[float, float]:
         """The rule that speaks for the object, and by how much."""
         self._catch_up(warehouse)
