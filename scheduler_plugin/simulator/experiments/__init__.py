@@ -48,6 +48,9 @@ class Experiment(Protocol):
 #: Name -> (module in this package, one line).
 EXPERIMENTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
+        "qoda-speed": ("qoda_speed", "QoD from half to twice the speed that is needed, FIFO against QoDA (paper 004)"),
+        "qoda-locality": ("qoda_locality", "QoD when updates of a relation come together or apart (paper 004)"),
+        "qoda-surges": ("qoda_surges", "QoD and recovery when updates surge, FIFO against QoDA (paper 004)"),
         "default": ("default", "the default policy against the papers' in 20 scenarios and 4 measures"),
     }
 )
