@@ -25,23 +25,18 @@ def panels(count: int, *, title: str, columns: int | None = None) -> tuple[Any, 
 
 
 def lines(axes: Axes, x: Sequence[float], series: Mapping[str, Sequence[float]], *, markers: int = 12) -> None:
-    """One line per name, told apart by dash and marker; a long line has about `markers` of the latter."""
+    """One line per name; a long line has about that many markers."""
+    every = max(1, len(x) // markers)
     for number, (name, values) in enumerate(series.items()):
-        dash, marker = LINES[number % len(LINES)]
         # Each line starts its markers elsewhere, so that lines that meet can still be told apart.
-        every = max(1, len(x) // markers)
-        axes.plot(
-            x,
-            values,
-            dash,
-            marker=marker,
-            markevery=(number * every // max(1, len(series)), every),
-            color="black",
-            markerfacecolor="white",
-            markersize=5,
-            linewidth=1.1,
-            label=name,
-        )
+        line(axes, x, values, number, name, markevery=(number * every // len(series), every))
+
+
+def line(axes: Axes, x: Sequence[float], y: Sequence[float], number: int, name: str, **more: object) -> None:
+    """The n-th line of a picture, by its dash and marker."""
+    dash, marker = LINES[number % len(LINES)]
+    look = {"color": "black", "markerfacecolor": "white", "markersize": 5, "linewidth": 1.1}
+    axes.plot(x, y, dash, marker=marker, label=name, **look, **more)
 
 
 def finished(axes: Axes, *, x: str, y: str, title: str = "") -> None:

@@ -5,7 +5,7 @@ asks. QoDA refreshes a view once for all updates that came in the meantime, whic
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from scheduler_plugin.simulator.experiments import Cell, Progress, Report, picture
@@ -35,29 +35,32 @@ def run(quick: bool, progress: Progress) -> Report:
     )
     speeds = [share / 10 for share in ((1, 3, 10) if quick else range(1, 11))]
     updates = streams(relations, each, rate, seed=2)
-    cases = [(name, in_order) for in_order in (True, False) for name in updates]
     rows: list[tuple[Cell, ...]] = []
     for number, speed in enumerate(speeds):
-        progress(number, len(speeds), f"{speed:.0%} of the incoming rate")
+        progress(number, len(speeds) + 1, f"{speed:.0%} of the incoming rate")
         operations = speed * rate * server.operations
-        found = [server.qod("qoda", updates[name], speed=operations, in_order=in_order) for name, in_order in cases]
-        rows.append((f"{operations:g}", f"{speed:.0%}", *found))
+        rows.append(
+            (
+                f"{operations:g}",
+                f"{speed:.0%}",
+                *(server.qod("qoda", stream, speed=operations) for stream in updates.values()),
+            )
+        )
+    progress(len(speeds), len(speeds) + 1, "relations in any order")
+    slowest = speeds[0] * rate * server.operations
+    any_order = [server.qod("qoda", stream, speed=slowest, in_order=False) for stream in updates.values()]
+    apart = max(abs(float(str(mine)) - theirs) for mine, theirs in zip(rows[0][2:], any_order, strict=True))
     return Report(
         title=f"Temporal locality: QoDA's QoD, {relations:,} relations, {relations * 20:,} views, "
         f"{rate * server.operations:,.0f} operations a second asked for",
-        columns=(
-            "speed (op/s)",
-            "of incoming",
-            *(f"{name}{'' if in_order else ', any order'}" for name, in_order in cases),
-        ),
+        columns=("speed (op/s)", "of incoming", *updates),
         rows=tuple(rows),
         notes=(
             "The paper shows curves without figures: perfect locality on top, random in the middle, zero locality "
-            "at the bottom, and further apart at low speeds. Ours have the same order at every speed below that of "
-            "the stream, and close up towards it.",
-            "'any order' lets relations overtake each other (each still applies its own updates in order); the others "
-            "keep the order of arrival over all relations. At low speeds the queue of relations is what limits "
-            "QoDA, so the choice matters; the paper asks for the first and does not say which one it measured.",
+            "at the bottom, further apart at low speeds. Ours have the same order at every speed below that of the "
+            "stream, and meet when the server keeps up.",
+            "Relations apply updates in the order of arrival. Letting them overtake each other changes the QoD at the "
+            f"lowest speed by at most {apart:.4f}: with twenty views behind it a relation outranks nearly every view.",
             f"Each relation gets {each} updates in {server.horizon_seconds:.0f} s, in all three streams; the paper "
             "does not say how long its streams were.",
         ),
@@ -66,19 +69,12 @@ def run(quick: bool, progress: Progress) -> Report:
 
 
 def draw(path: Path, names: Sequence[str], speeds: Sequence[float], rows: Sequence[Sequence[Cell]]) -> None:
-    """QoD against speed, one line per stream; a panel per order of relations."""
-    figure, panels = picture.panels(2, title="QoDA and the temporal locality of the update stream")
-    percent = [100 * speed for speed in speeds]
-    for axes, first, title in zip(
-        panels, (2, 5), ("relations in order of arrival", "relations in any order"), strict=True
-    ):
-        series: Mapping[str, list[float]] = {
-            f"updates of a relation {name}": [float(str(row[first + place])) for row in rows]
-            for place, name in enumerate(names)
-        }
-        picture.lines(axes, percent, series)
-        axes.set_ylim(0, 1.03)
-        picture.finished(
-            axes, x="processing speed (% of the incoming rate)", y="QoD (share of fresh reads)", title=title
-        )
+    """QoD against speed, one line per stream."""
+    figure, (axes,) = picture.panels(1, title="QoDA and the temporal locality of the update stream")
+    series = {
+        f"updates of a relation {name}": [float(str(row[2 + place])) for row in rows]
+        for place, name in enumerate(names)
+    }
+    picture.lines(axes, [100 * speed for speed in speeds], series)
+    picture.finished(axes, x="processing speed (% of the incoming rate)", y="QoD (share of fresh reads)")
     picture.saved(figure, path)
