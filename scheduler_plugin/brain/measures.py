@@ -9,6 +9,9 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from scheduler_plugin.brain.exact import ExactSum
 
 
@@ -126,6 +129,17 @@ class Measures:
         now = min(now, self.until)
         passed = now - self.since
         return 1.0 - (self._stale_time[position] + self._open_spell(position, now)) / passed if passed > 0 else 1.0
+
+    def fresh_shares(self, now: float) -> npt.NDArray[np.float64]:
+        """The `fresh_share` of every object."""
+        now = min(now, self.until)
+        passed = now - self.since
+        if passed <= 0:
+            return np.ones(len(self._stale_from))
+        began, stale = np.frombuffer(self._stale_from), np.frombuffer(self._stale_time)
+        with np.errstate(over="ignore"):  # as floats do; what is out of range shows in the result
+            open_spell = np.where(np.isnan(began), 0.0, np.maximum(0.0, now - began))
+            return 1.0 - (stale + open_spell) / passed
 
     def longest_spell(self, position: int, now: float) -> float:
         """The longest time the object was stale without a break."""
