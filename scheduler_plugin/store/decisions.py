@@ -19,6 +19,7 @@ from sqlalchemy import Connection, func, insert, select, text, update
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.dialects.postgresql import insert as upsert
 
+from scheduler_plugin.store import arrivals
 from scheduler_plugin.store.database import Database, log_events
 from scheduler_plugin.store.lease import require_epoch
 from scheduler_plugin.store.models import (
@@ -86,9 +87,11 @@ def parse_run_id(run: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2] or 1)) if match else None
 
 
-def record(
-    database: Database, epoch: int, decisions: Sequence[NewDecision], *, max_batch_bytes: int | None = None
-) -> list[int]:
+#: Files that one batch may have: listing and planning more of them together is slower than apart.
+MOST_FILES = 10_000
+
+
+def record(database: Database, epoch: int, decisions: Sequence[NewDecision]) -> list[int]:
     """Writes decisions down, forms their batches, and logs that their jobs have started. Returns their ids."""
     if not decisions:
         return []
@@ -96,10 +99,11 @@ def record(
     with database.logging_transaction() as (connection, now):
         require_epoch(connection, epoch)
         for decision in decisions:
-            is_table = (
-                connection.execute(select(Object.kind).where(Object.name == decision.object)).scalar_one() == "table"
-            )
-            batch = _open_batch(connection, decision.object, max_batch_bytes) if is_table else None
+            kind, spec = connection.execute(
+                select(Object.kind, Object.spec).where(Object.name == decision.object)
+            ).one()
+            is_table = kind == "table"
+            batch = _open_batch(connection, decision.object, spec.get("max_batch")) if is_table else None
             statement = (
                 insert(Decision)
                 .values(
@@ -137,7 +141,8 @@ def _open_batch(connection: Connection, table: str, max_bytes: int | None) -> in
     pending = connection.execute(
         select(Update.id, Update.size_bytes)
         .where(Update.table_name == table, Update.state == UpdateState.PENDING)
-        .order_by(Update.id)
+        .order_by(Update.release, Update.id)
+        .limit(MOST_FILES)
     ).all()
     chosen: list[int] = []
     size = 0
@@ -393,6 +398,8 @@ def _settle_batch(connection: Connection, batch: int, claim: Claim, outcome: Out
         ),
         {"now": now, "rows": json.dumps([_settled(source.id, refused, outcome) for source in claim.updates])},
     )
+    if refused:
+        arrivals.mark_replaced(connection, claim.object, batch)
     if outcome.quarantined_rows:
         connection.execute(
             insert(QuarantinedRow),
