@@ -12,6 +12,7 @@ from scheduler_plugin.catalog.problems import Fields, mapping
 
 FORMATS = ("csv", "json", "parquet")
 TIME_TYPES = ("date", "timestamp", "timestamp_ntz")
+DEFAULT_MAX_BATCH = 10**9
 DEFAULT_TIME_FORMAT = "%Y%m%dT%H%M%SZ"
 
 
@@ -27,6 +28,9 @@ def read_feed(name: str, fields: Fields) -> tuple[Feed, Table]:
         format=fields.take("format", values.one_of(FORMATS)),
         interval=_interval(fields, columns, period),
         period=period,
+        settle=fields.take("settle", values.duration, None),
+        done=fields.take("done", _suffix, None),
+        max_batch=fields.take("max_batch", values.size, DEFAULT_MAX_BATCH),
     )
     key = fields.take("key", values.names, ()) or ()
     for column in key:
@@ -43,6 +47,12 @@ def read_feed(name: str, fields: Fields) -> tuple[Feed, Table]:
     )
     fields.done()
     return feed, table
+
+
+def _suffix(value: Any) -> str:
+    if not values.text(value).startswith(".") or "/" in value:
+        raise ValueError(f"`{value}` is not a suffix. Write it with its dot, like `.done`.")
+    return str(value)
 
 
 def _columns(fields: Fields) -> dict[str, str]:

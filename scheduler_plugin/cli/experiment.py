@@ -70,13 +70,14 @@ def show(report: "Report") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=report.title, title_justify="left")
+    table = Table()
     for number, column in enumerate(report.columns):
         table.add_column(column, justify="left" if number == 0 else "right")
     for row in report.rows:
         table.add_row(*(words(cell) for cell in row))
     # A log keeps whole lines; a terminal knows its own width.
     console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(report.title, markup=False, highlight=False)
     console.print(table)
     for note in report.notes:
         console.print(note, markup=False, highlight=False)

@@ -21,8 +21,10 @@ from datetime import timedelta
 
 from scheduler_plugin.catalog import CatalogError, catalog_path, load_catalog
 from scheduler_plugin.catalog.rows import catalog_row
+from scheduler_plugin.live.announce import landings
 from scheduler_plugin.live.courier import Courier
-from scheduler_plugin.live.landing import LandingWatcher, landings
+from scheduler_plugin.live.landing import LandingWatcher
+from scheduler_plugin.live.listing import LandingLister
 from scheduler_plugin.live.scheduler import PAUSED, Scheduler
 from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import accesses, decisions, demands, freshness, lease, objects
@@ -75,7 +77,7 @@ class Loop:
         self._learnt_access = 0.0
         self._catalog = load_catalog(catalog_path())
         self._catalog_problem: str | None = None
-        self._landing: LandingWatcher | None = None
+        self._landing: list[LandingWatcher | LandingLister] = []
         self._courier = Courier(settings, database)
         objects.take_in(database, catalog_row(self._catalog))
         self._seen = 0
@@ -202,12 +204,14 @@ class Loop:
             self._watch_landing()
 
     def _watch_landing(self) -> None:
-        self._landing = LandingWatcher(self._database, landings(self._catalog, self._settings.landing))
-        self._landing.start()
+        places = landings(self._catalog, self._settings.landing)
+        self._landing = [LandingWatcher(self._database, places), LandingLister(self._database, places)]
+        for watcher in self._landing:
+            watcher.start()
 
     def _stop_landing(self) -> None:
-        if self._landing is not None:
-            self._landing.stop()
+        for watcher in self._landing:
+            watcher.stop()
 
     # What people did --------------------------------------------------------------------------------------------
 

@@ -265,7 +265,7 @@ class Scheduler:
         # The best of those that stay behind: for "what went first, and by how much".
         others = [
             asdict(each)
-            for each in self.policy.candidates(self.warehouse, now)
+            for each in self.policy.candidates(self.warehouse, now, len(names) + len(first) + PASSED_OVER)
             if each.object not in names and each.object not in first
         ]
         return demanded + [
@@ -277,7 +277,7 @@ class Scheduler:
                 why=choice.why,
                 figures={
                     "ingredients": self.policy.ingredients(self.warehouse, self.warehouse.number(choice.object), now),
-                    "candidates": len(names) + len(others),
+                    "candidates": len(self.warehouse.ready),
                     "passed_over": others[:PASSED_OVER],
                 },
                 parents=self.rows[choice.object].spec.get("reads", ()),

@@ -254,13 +254,12 @@ def build(workload: Workload, unit: int) -> list[list[Operator]]:
 
 
 def work(workload: Workload, policy: Policy, *, keep: bool) -> tuple[list[float], list[Ran]]:
-    """The memory at each instant, and the schedule: work on one tuple without a break is one entry."""
+    """The memory at each instant, and the schedule, one entry for each unit of work."""
     unit = math.lcm(*(size.denominator for chart in workload.charts for _, size in chart))
     paths = build(workload, unit)
     memory: list[float] = []
     schedule: list[Ran] = []
     used = now = arrived = number = 0
-    worked_on = None
     while True:
         while arrived < len(workload.arrivals) and workload.arrivals[arrived][0] <= now:
             _, path, count = workload.arrivals[arrived]
@@ -276,12 +275,8 @@ def work(workload: Workload, policy: Policy, *, keep: bool) -> tuple[list[float]
         if operator is None and arrived == len(workload.arrivals) and workload.horizon is None:
             return memory, schedule
         if operator is not None:
-            head = operator.queue[0][0]
-            if keep and schedule and worked_on == head and schedule[-1].end == now:
-                schedule[-1] = Ran(start=schedule[-1].start, end=now + 1, object=schedule[-1].object, slot=0)
-            elif keep:
+            if keep:
                 schedule.append(Ran(start=now, end=now + 1, object=workload.names[operator.path], slot=0))
-            worked_on = head
             used += step(policy, operator)
         now += 1
 

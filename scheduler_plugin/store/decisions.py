@@ -18,7 +18,7 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select, text, true, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from scheduler_plugin.store import validity, versions
+from scheduler_plugin.store import arrivals, validity, versions
 from scheduler_plugin.store.database import Database, log_events
 from scheduler_plugin.store.lease import require_epoch
 from scheduler_plugin.store.models import (
@@ -88,9 +88,11 @@ def parse_run_id(run: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2] or 1)) if match else None
 
 
-def record(
-    database: Database, epoch: int, decisions: Sequence[NewDecision], *, max_batch_bytes: int | None = None
-) -> list[int]:
+#: Files that one batch may have: listing and planning more of them together is slower than apart.
+MOST_FILES = 10_000
+
+
+def record(database: Database, epoch: int, decisions: Sequence[NewDecision]) -> list[int]:
     """Writes decisions down, forms their batches, and logs that their jobs have started. Returns their ids."""
     if not decisions:
         return []
@@ -98,10 +100,11 @@ def record(
     with database.logging_transaction() as (connection, now):
         require_epoch(connection, epoch)
         for decision in decisions:
-            is_table = (
-                connection.execute(select(Object.kind).where(Object.name == decision.object)).scalar_one() == "table"
-            )
-            batch = _open_batch(connection, decision.object, max_batch_bytes, decision.upto) if is_table else None
+            kind, spec = connection.execute(
+                select(Object.kind, Object.spec).where(Object.name == decision.object)
+            ).one()
+            is_table = kind == "table"
+            batch = _open_batch(connection, decision.object, spec.get("max_batch"), decision.upto) if is_table else None
             reads = None if is_table else versions.choose(connection, decision.parents)
             statement = (
                 insert(Decision)
@@ -148,7 +151,8 @@ def _open_batch(connection: Connection, table: str, max_bytes: int | None, upto:
     pending = connection.execute(
         select(Update.id, Update.size_bytes)
         .where(Update.table_name == table, Update.state == UpdateState.PENDING, in_time)
-        .order_by(Update.id)
+        .order_by(Update.release, Update.id)
+        .limit(MOST_FILES)
     ).all()
     chosen: list[int] = []
     size = 0
@@ -406,6 +410,8 @@ def _settle_batch(connection: Connection, batch: int, claim: Claim, outcome: Out
         ),
         {"now": now, "rows": json.dumps([_settled(source.id, refused, outcome) for source in claim.updates])},
     )
+    if refused:
+        arrivals.mark_replaced(connection, claim.object, batch)
     if outcome.quarantined_rows:
         connection.execute(
             insert(QuarantinedRow),

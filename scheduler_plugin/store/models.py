@@ -32,6 +32,10 @@ class UpdateState(StrEnum):
     LOADING = "loading"
     LOADED = "loaded"
     QUARANTINED = "quarantined"
+    #: A file of the same name with other content came after it, so nobody waits for this one any more.
+    REPLACED = "replaced"
+    #: Somebody took it out of quarantine for good.
+    DROPPED = "dropped"
 
 
 class DecisionState(StrEnum):
@@ -42,6 +46,13 @@ class DecisionState(StrEnum):
     CLAIMED = "claimed"
     DONE = "done"
     FAILED = "failed"
+
+
+class BackfillState(StrEnum):
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    DONE = "done"
 
 
 OPEN_STATES = (DecisionState.DECIDED, DecisionState.DISPATCHED, DecisionState.CLAIMED)
@@ -94,6 +105,8 @@ class Base(DeclarativeBase):
         UpdateState: _text_enum(UpdateState),
         DecisionState: _text_enum(DecisionState),
         EventKind: _text_enum(EventKind),
+        BackfillState: _text_enum(BackfillState),
+        list[int]: ARRAY(BigInteger),
     }
 
 
@@ -116,8 +129,9 @@ class Object(Base):
     removed_at: Mapped[datetime | None]
 
     __table_args__ = (
-        CheckConstraint("kind IN ('table', 'view')", name="kind"),
-        # Who derives from an object is asked at every first arrival.
+        # A backfill is an object to the brain while it runs, so that one policy shares the slots among all.
+        CheckConstraint("kind IN ('table', 'view', 'backfill')", name="kind"),
+        # Who derives from an object is asked at every arrival.
         Index("ix_object_parents", "parents", postgresql_using="gin"),
     )
 
@@ -168,6 +182,16 @@ class Update(Base):
     #: Why it is in quarantine.
     reason: Mapped[str | None]
     settled_at: Mapped[datetime | None]
+    #: When the file was last changed, so that a loop that starts anew need not read it again.
+    modified_ns: Mapped[int | None]
+    #: Other names under which the same content was delivered.
+    also_as: Mapped[list[str]] = mapped_column(server_default=text("'{}'"))
+    #: Where upkeep has put the file; None while it lies at `path`.
+    archived: Mapped[str | None]
+    #: Somebody has released it: expectations are not asked.
+    ungated: Mapped[bool] = mapped_column(server_default=text("false"))
+    #: For a file made of rows that were let out of quarantine: the update they came with.
+    origin_id: Mapped[int | None] = mapped_column(ForeignKey("update.id"))
 
     __table_args__ = (
         # The same content twice is one update, under any name.
@@ -175,6 +199,7 @@ class Update(Base):
         Index("ix_update_pending", "table_name", "id", postgresql_where=text("state = 'pending'")),
         Index("ix_update_table_name_state", "table_name", "state"),
         Index("ix_update_batch_id", "batch_id"),
+        Index("ix_update_table_name_path", "table_name", "path"),
     )
 
 
@@ -444,8 +469,73 @@ class QuarantinedRow(Base):
     reason: Mapped[str]
     raw: Mapped[str | None]
     at: Mapped[datetime]
+    #: What became of it: released, retried, dropped, replaced; None while it waits for somebody.
+    resolution: Mapped[str | None]
 
-    __table_args__ = (Index("ix_quarantined_row_table_name_at", "table_name", "at"),)
+    __table_args__ = (
+        Index("ix_quarantined_row_table_name_at", "table_name", "at"),
+        Index("ix_quarantined_row_update_id", "update_id"),
+    )
+
+
+class Action(Base):
+    """What a person did to the data, and why."""
+
+    __tablename__ = "action"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    at: Mapped[datetime]
+    who: Mapped[str]
+    what: Mapped[str]
+    object: Mapped[str]
+    why: Mapped[str]
+    detail: Mapped[dict[str, Any]]
+
+    __table_args__ = (Index("ix_action_object_at", "object", "at"),)
+
+
+class Backfill(Base):
+    """An interval that is loaded anew, or a view computed anew, piece by piece. Object `backfill/<id>` of the brain."""
+
+    __tablename__ = "backfill"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    object: Mapped[str] = mapped_column(ForeignKey("object.name"))
+    mode: Mapped[str]
+    #: Half open, by the time the data covers, or by arrival where that is not known; None is without end.
+    covers_from: Mapped[datetime | None]
+    covers_to: Mapped[datetime | None]
+    weight: Mapped[float]
+    state: Mapped[BackfillState]
+    who: Mapped[str]
+    why: Mapped[str]
+    started_at: Mapped[datetime]
+    finished_at: Mapped[datetime | None]
+
+    __table_args__ = (
+        Index("uq_backfill_open", "object", unique=True, postgresql_where=text("state IN ('running', 'paused')")),
+    )
+
+
+class BackfillPiece(Base):
+    """One job of a backfill: load some files aside, put them in the table's place, or compute a view."""
+
+    __tablename__ = "backfill_piece"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    backfill_id: Mapped[int] = mapped_column(ForeignKey("backfill.id"))
+    position: Mapped[int]
+    #: stage, commit or refresh
+    what: Mapped[str]
+    object: Mapped[str]
+    updates: Mapped[list[int]]
+    bytes_in: Mapped[int]
+    decision_id: Mapped[int | None] = mapped_column(ForeignKey("decision.id"))
+    #: Where a stage left its rows, what a commit found, which snapshot a refresh made.
+    outcome: Mapped[dict[str, Any] | None]
+    finished_at: Mapped[datetime | None]
+
+    __table_args__ = (UniqueConstraint("backfill_id", "position"),)
 
 
 class Lease(Base):
