@@ -281,6 +281,10 @@ class Warehouse:
                 missing=min((self.missing[each] for each in parents), default=math.inf),
                 current_to=min((self.current_to[each] for each in parents), default=math.inf),
             )
+            if event.lacks is not None:
+                job.missing = min(job.missing, event.lacks)
+            if event.current_to is not None:
+                job.current_to = min(job.current_to, event.current_to)
         self.running[position] = job
         self.ready.discard(position)
 

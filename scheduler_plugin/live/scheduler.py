@@ -168,7 +168,16 @@ class Scheduler:
             decision=logged.body["decision"], slot=logged.body["slot"], updates=max(updates, 1), counts=counts
         )
         if counts:
-            self._apply(JobStarted(object=name, at=at, updates=updates or None))
+            body = logged.body
+            self._apply(
+                JobStarted(
+                    object=name,
+                    at=at,
+                    updates=updates or None,
+                    current_to=body.get("current_to"),
+                    lacks=body.get("lacks"),
+                )
+            )
             self.demands.job_started(name)
         else:
             self._hold(name, "an older definition of it is running", at)
@@ -288,6 +297,7 @@ class Scheduler:
                 why=turn.why,
                 figures={"demand": turn.demand.number},
                 parents=self.rows[turn.object].spec.get("reads", ()),
+                upto=datetime.fromtimestamp(turn.demand.at, UTC),
             )
             for slot, turn in zip(free, turns, strict=False)
         ]

@@ -128,8 +128,12 @@ class Object(Base):
     defined_at_event: Mapped[int]
     removed_at: Mapped[datetime | None]
 
-    # A backfill is an object to the brain while it runs, so that one policy shares the slots among all.
-    __table_args__ = (CheckConstraint("kind IN ('table', 'view', 'backfill')", name="kind"),)
+    __table_args__ = (
+        # A backfill is an object to the brain while it runs, so that one policy shares the slots among all.
+        CheckConstraint("kind IN ('table', 'view', 'backfill')", name="kind"),
+        # Who derives from an object is asked at every arrival.
+        Index("ix_object_parents", "parents", postgresql_using="gin"),
+    )
 
 
 class CatalogVersion(Base):
@@ -302,7 +306,11 @@ class Freshness(Base):
 
 
 class Version(Base):
-    """One committed snapshot of an object, and the scheduler-clock interval in which it is the newest truth."""
+    """One committed snapshot of an object, and the scheduler-clock interval in which it is the newest truth.
+
+    [valid_from, valid_to): from the arrival of the newest update it holds to that of the first it lacks. None is
+    unbounded: nothing newer has arrived, or it was computed before anything had.
+    """
 
     __tablename__ = "version"
 
@@ -315,8 +323,14 @@ class Version(Base):
     rows: Mapped[int]
     #: Parent -> snapshot it was computed from.
     reads: Mapped[dict[str, Any]]
+    #: From then on nobody may begin to read it: its snapshot is being removed, or is gone.
+    expired_at: Mapped[datetime | None]
 
-    __table_args__ = (Index("ix_version_object_committed_at", "object", "committed_at"),)
+    __table_args__ = (
+        Index("ix_version_object_committed_at", "object", "committed_at"),
+        Index("ix_version_open", "object", postgresql_where=text("valid_to IS NULL")),
+        Index("ix_version_kept", "object", postgresql_where=text("expired_at IS NULL")),
+    )
 
 
 class Pin(Base):

@@ -79,6 +79,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("name", name=op.f("pk_object")),
         schema="freshet",
     )
+    op.create_index("ix_object_parents", "object", ["parents"], unique=False, schema="freshet", postgresql_using="gin")
     op.create_table(
         "access",
         sa.Column("object", sa.Text(), nullable=False),
@@ -386,6 +387,7 @@ def upgrade() -> None:
         sa.Column("valid_to", sa.DateTime(timezone=True), nullable=True),
         sa.Column("rows", sa.BigInteger(), nullable=False),
         sa.Column("reads", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("expired_at", sa.DateTime(timezone=True), nullable=True),
         sa.ForeignKeyConstraint(["decision_id"], ["freshet.decision.id"], name=op.f("fk_version_decision_id")),
         sa.ForeignKeyConstraint(["object"], ["freshet.object.name"], name=op.f("fk_version_object")),
         sa.PrimaryKeyConstraint("object", "snapshot_id", name=op.f("pk_version")),
@@ -394,6 +396,10 @@ def upgrade() -> None:
     op.create_index(
         "ix_version_object_committed_at", "version", ["object", "committed_at"], unique=False, schema="freshet"
     )
+    for name, condition in (("ix_version_open", "valid_to IS NULL"), ("ix_version_kept", "expired_at IS NULL")):
+        op.create_index(
+            name, "version", ["object"], unique=False, schema="freshet", postgresql_where=sa.text(condition)
+        )
     # Readers: what they hold, what they want run, what they asked.
     op.create_table(
         "pin",
