@@ -98,6 +98,9 @@ class Warehouse:
         }
         #: When the earliest update arrived that the object does not hold; infinite while it is fresh.
         self.missing = array("d", [math.inf]) * count
+        #: Since when the object, or anything derived from it, has been stale without a break; infinite while it is fresh.
+        #: All that derives from a stale object stays stale as long as it does, so this is settled when it turns stale.
+        self.behind = array("d", [math.inf]) * count
         #: The time the object is current up to; infinite for a view of nothing.
         self.current_to = array("d", [since]) * count
         for position in self.graph.order:
@@ -422,9 +425,10 @@ class Warehouse:
 
     def _turn_stale(self, first: int, at: float) -> None:
         """Marks a fresh object and its fresh descendants stale; what is stale already has only stale descendants."""
-        missing, stale_parents, running = self.missing, self.stale_parents, self.running
-        missing[first] = at
+        missing, behind, stale_parents, running = self.missing, self.behind, self.stale_parents, self.running
+        missing[first] = behind[first] = at
         turned = [first]
+        met: list[tuple[int, float]] = []
         while turned:
             parent = turned.pop()
             self._backlog.add(self.fixed[parent])
@@ -436,15 +440,28 @@ class Warehouse:
                 if job is not None and job.missing == math.inf:
                     job.missing = at
                 if missing[child] == math.inf:
-                    missing[child] = at
+                    missing[child] = behind[child] = at
                     turned.append(child)
+                elif behind[child] < at:
+                    met.append((parent, behind[child]))
+        for parent, since in met:
+            self._has_waited(parent, since)
+
+    def _has_waited(self, first: int, since: float) -> None:
+        """Something derived from the object has been stale since then; what stands above it is told too."""
+        told = [first]
+        while told:
+            here = told.pop()
+            if since < self.behind[here]:
+                self.behind[here] = since
+                told.extend(parent for parent in self.graph.parents[here] if self.missing[parent] != math.inf)
 
     def _turn_fresh(self, first: int, at: float) -> None:
         """Marks an object fresh, and with it the virtual views whose parents are now all fresh."""
         turned = [first]
         while turned:
             parent = turned.pop()
-            self.missing[parent] = math.inf
+            self.missing[parent] = self.behind[parent] = math.inf
             self._backlog.take(self.fixed[parent])
             self.measures.turned_fresh(parent, at)
             for child in self.graph.children[parent]:
