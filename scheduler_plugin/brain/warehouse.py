@@ -98,7 +98,7 @@ class Warehouse:
         }
         #: When the earliest update arrived that the object does not hold; infinite while it is fresh.
         self.missing = array("d", [math.inf]) * count
-        #: Since when the object, or anything derived from it, has been stale without a break; infinite while it is fresh.
+        #: Since when the object, or anything derived from it, has been stale without a break; infinite while fresh.
         #: All that derives from a stale object stays stale as long as it does, so this is settled when it turns stale.
         self.behind = array("d", [math.inf]) * count
         #: The time the object is current up to; infinite for a view of nothing.
