@@ -110,7 +110,7 @@ class Freshest(Policy):
                 Choice(
                     object=warehouse.graph.names[-chosen],
                     slot=slot,
-                    impact=self._value(warehouse, -chosen, moment),
+                    impact=self._value(warehouse, -chosen, moment) if rule else strength,
                     why=self._words(warehouse, -chosen, rule, strength),
                 )
             )
