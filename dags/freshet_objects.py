@@ -6,6 +6,7 @@ name, so the catalog is read just when the whole folder is parsed.
 
 from airflow.sdk import DAG, get_parsing_context
 
+from scheduler_plugin.live.dispatch import POOL
 from scheduler_plugin.live.operators import ObjectJob
 
 
@@ -19,7 +20,7 @@ def object_dag(dag_id: str, *, tags: list[str], doc: str | None = None) -> DAG:
         doc_md=doc,
         is_paused_upon_creation=False,
     ) as dag:
-        ObjectJob(task_id="run", retries=0)
+        ObjectJob(task_id="run", retries=0, pool=POOL)
     return dag
 
 

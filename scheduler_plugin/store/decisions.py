@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, text, update
+from sqlalchemy import ColumnElement, Connection, func, insert, or_, select, text, update
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.orm import InstrumentedAttribute
 
 from scheduler_plugin.store.database import Database, log_events
 from scheduler_plugin.store.lease import require_epoch
@@ -50,6 +51,10 @@ class NewDecision:
     figures: Mapping[str, Any]
     #: Parents whose present snapshots the refresh must read; empty for a load.
     parents: Sequence[str] = ()
+    #: How many of the table's pending updates to load, oldest first; None means all of them.
+    updates: int | None = None
+    #: Seconds after which its job is taken to hang.
+    time_limit: float = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +104,7 @@ def record(
             is_table = (
                 connection.execute(select(Object.kind).where(Object.name == decision.object)).scalar_one() == "table"
             )
-            batch = _open_batch(connection, decision.object, max_batch_bytes) if is_table else None
+            batch = _open_batch(connection, decision, max_batch_bytes) if is_table else None
             statement = (
                 insert(Decision)
                 .values(
@@ -112,6 +117,7 @@ def record(
                     reads={} if is_table else current_snapshots(connection, decision.parents),
                     batch_id=batch,
                     epoch=epoch,
+                    time_limit=decision.time_limit,
                     decided_at=now,
                 )
                 .returning(Decision.id)
@@ -127,8 +133,9 @@ def record(
     return ids
 
 
-def _open_batch(connection: Connection, table: str, max_bytes: int | None) -> int:
-    """The table's unsettled batch, or a new one of all that is pending, oldest first, up to `max_bytes`."""
+def _open_batch(connection: Connection, decision: NewDecision, max_bytes: int | None) -> int:
+    """The table's unsettled batch, or a new one of what is pending: oldest first, as decided, up to `max_bytes`."""
+    table = decision.object
     unsettled = connection.execute(
         select(Batch.id).where(Batch.table_name == table, Batch.settled_at.is_(None))
     ).scalar_one_or_none()
@@ -138,6 +145,7 @@ def _open_batch(connection: Connection, table: str, max_bytes: int | None) -> in
         select(Update.id, Update.size_bytes)
         .where(Update.table_name == table, Update.state == UpdateState.PENDING)
         .order_by(Update.id)
+        .limit(decision.updates)
     ).all()
     chosen: list[int] = []
     size = 0
@@ -168,18 +176,21 @@ def current_snapshots(connection: Connection, objects: Sequence[str]) -> dict[st
 # Sending ---------------------------------------------------------------------------------------------------------
 
 
-#: A decision whose jobs have died this often without a word is given up, as if its job had said so.
+#: A decision whose jobs have died or hung this often without a word is given up, as if its job had said so.
 MOST_ATTEMPTS = 4
 
 
 def unsent(database: Database, *, unclaimed_after: timedelta, dead_after: timedelta) -> list[Outgoing]:
-    """Decisions to send now: new ones, ones nobody claimed in time, and ones whose job gave no sign of life.
+    """Decisions to send now: new ones, ones nobody claimed in time, and ones whose job hangs or gave no sign of life.
 
-    The last two get a new attempt, and so a new run: Airflow may still know the old run id as failed or removed.
+    All but the new ones get a new attempt, and so a new run: Airflow may still know the old one as failed or removed.
+    A time that lies ahead was written before the clock was put back, and says nothing any more.
     """
     now = func.clock_timestamp()
-    unclaimed = (Decision.state == DecisionState.DISPATCHED) & (Decision.dispatched_at < now - unclaimed_after)
-    dead = (Decision.state == DecisionState.CLAIMED) & (Decision.heartbeat_at < now - dead_after)
+    unclaimed = (Decision.state == DecisionState.DISPATCHED) & _long_ago(Decision.dispatched_at, unclaimed_after)
+    silent = _long_ago(Decision.heartbeat_at, dead_after)
+    hangs = Decision.claimed_at < now - func.make_interval(0, 0, 0, 0, 0, 0, Decision.time_limit)
+    dead = (Decision.state == DecisionState.CLAIMED) & (silent | hangs)
     with database.transaction() as connection:
         hopeless = (
             connection.execute(select(Decision.id).where(dead, Decision.attempt >= MOST_ATTEMPTS)).scalars().all()
@@ -200,8 +211,13 @@ def unsent(database: Database, *, unclaimed_after: timedelta, dead_after: timede
     return [Outgoing(id=i, object=o, kind=k, attempt=a, why=w) for i, o, k, a, w in rows]
 
 
+def _long_ago(at: InstrumentedAttribute[datetime | None], after: timedelta) -> ColumnElement[bool]:
+    now = func.clock_timestamp()
+    return or_(at < now - after, at > now + after)
+
+
 def _give_up(database: Database, hopeless: Sequence[int]) -> None:
-    error = f"{MOST_ATTEMPTS} jobs in a row died without a word; the newest one's Airflow log may say why"
+    error = f"{MOST_ATTEMPTS} jobs in a row died without a word or hung; the newest one's Airflow log may say why"
     with database.logging_transaction() as (connection, now):
         given_up = connection.execute(
             update(Decision)
@@ -340,6 +356,9 @@ def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
             .values(state=DecisionState.DONE, finished_at=now, error=None)
         )
         _end_job(connection, claim, now, stages=dict(outcome.stages))
+        # What an earlier attempt wasted is not what such a job costs.
+        began = decision.decided_at if decision.attempt == 1 else decision.claimed_at or decision.decided_at
+        slot_seconds = max((now - began).total_seconds(), 0.0)
         if outcome.snapshot_id is not None:
             connection.execute(
                 upsert(Version)
@@ -358,7 +377,7 @@ def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
                 decision_id=claim.decision,
                 object=claim.object,
                 at=now,
-                slot_seconds=(now - decision.decided_at).total_seconds(),
+                slot_seconds=slot_seconds,
                 units=max(len(claim.updates), 1),
                 bytes_in=outcome.bytes_in,
                 bytes_out=outcome.bytes_out,
@@ -366,7 +385,7 @@ def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
         )
         if decision.batch_id is not None:
             _settle_batch(connection, decision.batch_id, claim, outcome, now)
-        body = {"decision": claim.decision, "slot_seconds": (now - decision.decided_at).total_seconds()}
+        body = {"decision": claim.decision, "slot_seconds": slot_seconds}
         log_events(connection, now, [(EventKind.JOB_FINISHED, claim.object, body)])
     return True
 

@@ -58,6 +58,13 @@ class DecisionReport:
     decided_at: datetime
     finished_at: datetime | None
     error: str | None
+    policy: str
+    slot: int
+    attempt: int
+    #: What it cost; None until it is done.
+    slot_seconds: float | None
+    #: What the impact was made of, and the candidates that were passed over.
+    figures: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,23 +177,23 @@ def board(database: Database, *, decisions: int = 8) -> Board:
     )
 
 
-def latest_decisions(database: Database, limit: int) -> list[DecisionReport]:
+def latest_decisions(
+    database: Database, limit: int, *, object: str | None = None, since: datetime | None = None
+) -> list[DecisionReport]:
+    """The newest first; of one object, or made since a time."""
+    columns = [getattr(Decision, name) for name in DecisionReport.__slots__ if name != "slot_seconds"]
+    wanted = (
+        select(*columns, Cost.slot_seconds)
+        .outerjoin(Cost, Cost.decision_id == Decision.id)
+        .order_by(Decision.id.desc())
+        .limit(limit)
+    )
+    if object is not None:
+        wanted = wanted.where(Decision.object == object)
+    if since is not None:
+        wanted = wanted.where(Decision.decided_at >= since)
     with database.transaction() as connection:
-        rows = connection.execute(
-            select(
-                Decision.id,
-                Decision.object,
-                Decision.state,
-                Decision.impact,
-                Decision.why,
-                Decision.decided_at,
-                Decision.finished_at,
-                Decision.error,
-            )
-            .order_by(Decision.id.desc())
-            .limit(limit)
-        )
-        return [DecisionReport(**row._mapping) for row in rows]
+        return [DecisionReport(**row._mapping) for row in connection.execute(wanted)]
 
 
 def files(database: Database) -> list[FileCounts]:
