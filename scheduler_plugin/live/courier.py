@@ -13,7 +13,7 @@ from sqlalchemy.exc import OperationalError
 
 from scheduler_plugin.live.dispatch import Airflow, DispatchError
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import decisions
+from scheduler_plugin.store import decisions, incidents
 from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.decisions import run_id
 
@@ -39,6 +39,8 @@ class Courier:
         #: How many jobs may run at once; the pool in Airflow follows.
         self.slots = slots
         self._pooled: int | None = None
+        #: Whether the catalog names anybody who should be told of incidents.
+        self.alerts = False
         #: DAGs that somebody has paused; None before the first answer.
         self.paused: frozenset[str] | None = None
         #: Why nothing can be sent, for people; None when all is well.
@@ -67,6 +69,8 @@ class Courier:
                 self._send()
                 if time.monotonic() - looked >= LOOK_SECONDS:
                     self.paused = self._airflow.paused()
+                    if self.alerts:
+                        self._alert()
                     looked = time.monotonic()
                 self.trouble = None
             except (DispatchError, OperationalError) as error:
@@ -76,6 +80,11 @@ class Courier:
                 self._stopping.wait(0.5)
             self._wake.wait(LOOK_SECONDS)
             self._wake.clear()
+
+    def _alert(self) -> None:
+        for incident, what in incidents.unalerted(self._database):
+            self._airflow.alert(incident, what)
+            incidents.mark_alerted(self._database, incident, what)
 
     def _send(self) -> None:
         for outgoing in decisions.unsent(self._database, unclaimed_after=UNCLAIMED_AFTER, dead_after=DEAD_AFTER):

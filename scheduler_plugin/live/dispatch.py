@@ -15,6 +15,7 @@ log = logging.getLogger(__name__)
 
 #: The tag that every DAG of ours carries.
 TAG = "freshet"
+ALERTS_DAG = "freshet_alerts"
 #: The pool whose places are the slots.
 POOL = "freshet"
 
@@ -64,6 +65,13 @@ class Airflow:
             answer = self._request("POST", "/api/v2/pools", json=body)
         if answer.status_code not in (200, 201, 409):
             raise DispatchError(f"Airflow answered {answer.status_code} to the pool {POOL}: {answer.text[:300]}")
+
+    def alert(self, incident: int, what: str) -> None:
+        """Makes the run that tells people of an incident, if it is not there already."""
+        body = {"dag_run_id": f"incident-{incident}-{what}", "logical_date": None}
+        answer = self._request("POST", f"/api/v2/dags/{ALERTS_DAG}/dagRuns", json=body)
+        if answer.status_code not in (200, 409):
+            raise DispatchError(f"Airflow answered {answer.status_code} to an alert: {answer.text[:300]}")
 
     def trigger(self, dag_id: str, conf: dict[str, str]) -> None:
         """Starts a run of any DAG."""

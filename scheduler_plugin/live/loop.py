@@ -24,9 +24,11 @@ from scheduler_plugin.catalog.rows import catalog_row
 from scheduler_plugin.live import memory
 from scheduler_plugin.live.courier import Courier
 from scheduler_plugin.live.landing import LandingWatcher, landings
+from scheduler_plugin.live.metrics import Metrics, standing
 from scheduler_plugin.live.scheduler import PAUSED, Scheduler
+from scheduler_plugin.live.watch import Watch
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import accesses, checkpoints, decisions, freshness, lease, objects
+from scheduler_plugin.store import accesses, checkpoints, decisions, freshness, incidents, lease, objects
 from scheduler_plugin.store.database import Database, Listener, log_events
 from scheduler_plugin.store.freshness import LoggedEvent
 from scheduler_plugin.store.models import EventKind
@@ -39,6 +41,7 @@ ACCESS_HALF_LIFE = timedelta(minutes=10)
 LEARN_ACCESS_SECONDS = 5.0
 #: A checkpoint is written every so many events.
 CHECKPOINT_EVENTS = 5000
+WATCH_SECONDS = 5.0
 TICK_DAG = "freshet_tick"
 
 
@@ -80,11 +83,15 @@ class Loop:
         self._catalog_problem: str | None = None
         self._landing: LandingWatcher | None = None
         self._courier = Courier(settings, database, self._catalog.slots)
+        self._courier.alerts = bool(self._catalog.alerts)
         objects.take_in(database, catalog_row(self._catalog))
         self._seen = 0
         self._kept = checkpoints.last_id(database)
         self._changes: list[freshness.Change] = []
         self._scheduler = self._rebuilt()
+        self._watch = Watch(incidents.open_keys(database))
+        self._watched = 0.0
+        self._metrics = Metrics()
 
     def run(self, stop: threading.Event, until: float) -> None:
         with ExitStack() as stack:
@@ -139,7 +146,27 @@ class Loop:
             },
         )
         self._keep_checkpoint()
+        self._keep_watch()
+        self._metrics.tick(
+            seconds=time.monotonic() - began,
+            decided=len(decided),
+            failed=sum(event.kind == EventKind.JOB_FAILED for event in events),
+            quarantined_rows=sum(event.body.get("quarantined_rows", 0) for event in events),
+        )
         return bool(decided)
+
+    def _keep_watch(self) -> None:
+        """Every few seconds: is every promise kept, and will it be? It costs as much as the warehouse is large."""
+        if time.monotonic() - self._watched < WATCH_SECONDS:
+            return
+        now = max(time.time(), self._scheduler.warehouse.now)
+        begun, over = self._watch.look(self._scheduler, now)
+        incidents.change(self._database, self._epoch, begun, over)
+        for each in begun:
+            log.warning("%s", each.summary)
+        if self._metrics.on:
+            self._metrics.standing(*standing(self._scheduler, self._watch, now))
+        self._watched = time.monotonic()
 
     def _state(self) -> str:
         if self._courier.paused is None:
@@ -207,7 +234,7 @@ class Loop:
         self._catalog, self._catalog_problem = changed, None
         if objects.take_in(self._database, catalog_row(changed)):
             log.info("A changed catalog is in force.")
-            self._courier.slots = changed.slots
+            self._courier.slots, self._courier.alerts = changed.slots, bool(changed.alerts)
             self._stop_landing()
             self._watch_landing()
 

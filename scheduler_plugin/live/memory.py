@@ -27,6 +27,7 @@ def dump(scheduler: Scheduler) -> dict[str, Any]:
             name: {what: asdict(each) for what, each in kept.items()} for name, kept in scheduler.overrides.items()
         },
         "first_arrivals": scheduler.first_arrivals,
+        "blocked": scheduler.blocked,
     }
 
 
@@ -47,6 +48,7 @@ def restored(catalog: CatalogRow, state: dict[str, Any], event_id: int) -> Sched
         for name, kept in state["overrides"].items()
         if name in rows
     }
+    scheduler.blocked = {name: files for name, files in state["blocked"].items() if name in rows}
     scheduler.stopped = state["stopped"]
     for name, reasons in state["holds"].items():
         for reason, told in reasons.items() if name in rows else ():

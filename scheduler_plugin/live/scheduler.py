@@ -108,6 +108,8 @@ class Scheduler:
         self.overrides: dict[str, dict[str, Override]] = {}
         #: When the first update ever arrived, by table.
         self.first_arrivals: dict[str, float] = {}
+        #: Table -> files of its last batch that went to quarantine, where there are any.
+        self.blocked: dict[str, int] = {}
         self._inherited = inherited_limits(catalog)
         self.policy.follow(self.warehouse, since)
         self._told: dict[str, tuple[bool, float]] = {}
@@ -178,6 +180,10 @@ class Scheduler:
             return
         self._apply(JobFinished(object=name, at=at))
         self.troubles.pop(name, None)
+        if logged.body.get("quarantined_files"):
+            self.blocked[name] = logged.body["quarantined_files"]
+        else:
+            self.blocked.pop(name, None)
         self._release(name, FAILING, at)
         self._learn_cost(name, at, float(logged.body["slot_seconds"]), job.updates)
 

@@ -385,7 +385,12 @@ def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
         )
         if decision.batch_id is not None:
             _settle_batch(connection, decision.batch_id, claim, outcome, now)
-        body = {"decision": claim.decision, "slot_seconds": slot_seconds}
+        body = {
+            "decision": claim.decision,
+            "slot_seconds": slot_seconds,
+            "quarantined_files": len(outcome.quarantined_files),
+            "quarantined_rows": len(outcome.quarantined_rows),
+        }
         log_events(connection, now, [(EventKind.JOB_FINISHED, claim.object, body)])
     return True
 

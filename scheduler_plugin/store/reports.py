@@ -7,7 +7,9 @@ from typing import Any
 
 from sqlalchemy import case, func, select, true
 
+from scheduler_plugin.store import incidents
 from scheduler_plugin.store.database import Database
+from scheduler_plugin.store.incidents import IncidentReport
 from scheduler_plugin.store.models import (
     OPEN_STATES,
     Access,
@@ -90,6 +92,8 @@ class Board:
     #: Share of accesses that met a fresh object; None before the first.
     qod: float | None
     last_tick: dict[str, Any]
+    #: What is wrong, or soon will be, the newest first.
+    incidents: Sequence[IncidentReport] = ()
 
 
 def board(database: Database, *, decisions: int = 8) -> Board:
@@ -174,6 +178,7 @@ def board(database: Database, *, decisions: int = 8) -> Board:
         decisions=latest_decisions(database, decisions),
         qod=sum(item.reads_met_fresh for item in objects) / reads if reads else None,
         last_tick=last_tick or {},
+        incidents=incidents.reports(database),
     )
 
 
