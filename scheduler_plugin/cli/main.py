@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "pause": "start no new jobs on an object, a group or everything",
         "resume": "let jobs start again on what was paused",
         "set": "change an object's weight or staleness limit for a while",
+        "whatif": "replay what was recorded with another policy or number of slots",
         "logs": "show the services' logs; -f follows them",
         "doctor": "say what is there, what is missing, and what to do about it",
         "check": "check the catalog and show what it holds",
