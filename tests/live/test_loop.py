@@ -206,7 +206,7 @@ def test_a_log_that_was_shortened_still_says_how_things_stand(driver: Driver, mo
     driver.tick()
     whole = memory.dump(driver.loop._scheduler)
     assert checkpoints.forget_before(driver.database, datetime.now(UTC)) > 0
-    driver.take_over("another, later")
+    driver.take_over()
     shortened = memory.dump(driver.loop._scheduler)
     assert shortened["running"] == whole["running"]
     assert shortened["costs"] == whole["costs"]
