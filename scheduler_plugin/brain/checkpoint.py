@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from scheduler_plugin.brain.events import JobStarted, UpdateArrived
+from scheduler_plugin.brain.events import CostLearnt, JobStarted, UpdateArrived
+from scheduler_plugin.brain.exact import ExactSum
 from scheduler_plugin.brain.measures import Measures, Update
 from scheduler_plugin.brain.warehouse import Warehouse
 
@@ -48,7 +49,7 @@ def dump(warehouse: Warehouse) -> dict[str, Any]:
         "now": warehouse.now,
         "since": measures.since,
         "objects": objects,
-        "totals": {name: getattr(measures, name) for name in _totals(measures)},
+        "totals": {name: _total(getattr(measures, name)) for name in _totals(measures)},
     }
 
 
@@ -66,11 +67,16 @@ def load(
         if name in graph.index and (name not in anew or graph.tables[graph.index[name]])
     }
     for position, kept in known.items():
-        warehouse.one_pass += kept["fixed"] - warehouse.fixed[position]
-        if not graph.tables[position]:
-            warehouse._view_costs += kept["fixed"] - warehouse.fixed[position]
-        for each in _LEARNT:
-            getattr(warehouse, each)[position] = kept[each]
+        warehouse.access[position] = kept["access"]
+        warehouse.apply(
+            CostLearnt(
+                object=graph.names[position],
+                at=warehouse.now,
+                cost=kept["fixed"],
+                per_update=kept["per_update"] if graph.tables[position] else None,
+                per_length=kept["per_length"] if graph.tables[position] else None,
+            )
+        )
         if graph.tables[position]:
             warehouse.current_to[position] = _number(kept["current_to"], math.inf)
     for event in _events(warehouse, known):
@@ -95,7 +101,7 @@ def load(
     for position, kept in known.items():
         _restore_rest(warehouse, position, kept)
     for name, value in state["totals"].items():
-        setattr(warehouse.measures, name, value)
+        setattr(warehouse.measures, name, ExactSum.of(value["units"]) if isinstance(value, dict) else value)
     warehouse.now = state["now"]
     for position in range(len(graph)):
         warehouse._settle(position)
@@ -149,6 +155,10 @@ def _totals(measures: Measures) -> list[str]:
     """What is measured of the whole."""
     columns = _columns(measures)
     return [name for name in Measures.__slots__ if name not in _NOT_STATE and name not in columns]
+
+
+def _total(value: float | ExactSum) -> float | dict[str, int]:
+    return {"units": value.units} if isinstance(value, ExactSum) else value
 
 
 def _plain(value: float) -> float | None:

@@ -22,13 +22,15 @@ from datetime import UTC, datetime, timedelta
 from scheduler_plugin.catalog import CatalogError, catalog_path, load_catalog
 from scheduler_plugin.catalog.rows import catalog_row
 from scheduler_plugin.live import memory
+from scheduler_plugin.live.announce import landings
 from scheduler_plugin.live.courier import Courier
-from scheduler_plugin.live.landing import LandingWatcher, landings
+from scheduler_plugin.live.landing import LandingWatcher
+from scheduler_plugin.live.listing import LandingLister
 from scheduler_plugin.live.metrics import Metrics, standing
 from scheduler_plugin.live.scheduler import PAUSED, Scheduler
 from scheduler_plugin.live.watch import Watch
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import accesses, checkpoints, decisions, freshness, incidents, lease, objects
+from scheduler_plugin.store import accesses, checkpoints, decisions, demands, freshness, incidents, lease, objects
 from scheduler_plugin.store.database import Database, Listener, log_events
 from scheduler_plugin.store.freshness import LoggedEvent
 from scheduler_plugin.store.models import EventKind
@@ -81,7 +83,7 @@ class Loop:
         self._learnt_access = 0.0
         self._catalog = load_catalog(catalog_path())
         self._catalog_problem: str | None = None
-        self._landing: LandingWatcher | None = None
+        self._landing: list[LandingWatcher | LandingLister] = []
         self._courier = Courier(settings, database, self._catalog.slots)
         self._courier.alerts = bool(self._catalog.alerts)
         objects.take_in(database, catalog_row(self._catalog))
@@ -120,6 +122,7 @@ class Loop:
         self._take_in(events)
         self._log_holds()
         self._learn_access()
+        self._end_demands()
         state = self._state()
         chosen = self._scheduler.choose(time.time()) if state == "deciding" else []
         decided = decisions.record(self._database, self._epoch, chosen)
@@ -239,12 +242,14 @@ class Loop:
             self._watch_landing()
 
     def _watch_landing(self) -> None:
-        self._landing = LandingWatcher(self._database, landings(self._catalog, self._settings.landing))
-        self._landing.start()
+        places = landings(self._catalog, self._settings.landing)
+        self._landing = [LandingWatcher(self._database, places), LandingLister(self._database, places)]
+        for watcher in self._landing:
+            watcher.start()
 
     def _stop_landing(self) -> None:
-        if self._landing is not None:
-            self._landing.stop()
+        for watcher in self._landing:
+            watcher.stop()
 
     # What people did --------------------------------------------------------------------------------------------
 
@@ -257,6 +262,13 @@ class Loop:
                 events = [(EventKind.HELD, name, {"by": PAUSED}) for name in held]
                 events += [(EventKind.RELEASED, name, {"by": PAUSED}) for name in released]
                 log_events(connection, now, events)
+            self._take_in(freshness.events_after(self._database, self._seen))
+
+    def _end_demands(self) -> None:
+        ended, self._scheduler.ended = self._scheduler.ended, []
+        demands.end(self._database, self._epoch, ended)
+        if overdue := self._scheduler.demands.overdue(time.time()):
+            demands.withdraw(self._database, overdue, "missed")
             self._take_in(freshness.events_after(self._database, self._seen))
 
     def _learn_access(self) -> None:

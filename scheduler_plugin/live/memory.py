@@ -3,12 +3,14 @@
 The log is the truth: a Scheduler is a function of the catalog and the log. A checkpoint is only a later place to begin.
 """
 
+import math
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from scheduler_plugin.brain import checkpoint
 from scheduler_plugin.brain.costs import CostHistory
+from scheduler_plugin.brain.demands import Demand
 from scheduler_plugin.live.scheduler import OLDER, Override, Running, Scheduler, Trouble
 from scheduler_plugin.store import checkpoints, freshness, objects
 from scheduler_plugin.store.database import Database
@@ -28,6 +30,10 @@ def dump(scheduler: Scheduler) -> dict[str, Any]:
         },
         "first_arrivals": scheduler.first_arrivals,
         "blocked": scheduler.blocked,
+        "demands": [
+            {**asdict(each), "deadline": None if math.isinf(each.deadline) else each.deadline}
+            for each in scheduler.demands.open.values()
+        ],
     }
 
 
@@ -49,6 +55,10 @@ def restored(catalog: CatalogRow, state: dict[str, Any], event_id: int) -> Sched
         if name in rows
     }
     scheduler.blocked = {name: files for name, files in state["blocked"].items() if name in rows}
+    for each in state["demands"]:
+        if each["object"] in rows:
+            deadline = math.inf if each["deadline"] is None else each["deadline"]
+            scheduler.demands.add(Demand(**{**each, "deadline": deadline}))
     scheduler.stopped = state["stopped"]
     for name, reasons in state["holds"].items():
         for reason, told in reasons.items() if name in rows else ():

@@ -11,6 +11,7 @@ freshet.quarantined_rows      counter
 freshet.staleness.<object>    seconds
 """
 
+import math
 from collections.abc import Mapping
 from datetime import timedelta
 
@@ -50,7 +51,7 @@ def standing(scheduler: Scheduler, watch: Watch, now: float) -> tuple[dict[str, 
     fresh = sum(access for access, missing in zip(warehouse.access, warehouse.missing, strict=True) if missing > now)
     gauges = {
         "queue": len(warehouse.ready),
-        "stale": warehouse.stale,
+        "stale": sum(missing != math.inf for missing in warehouse.missing),
         "slots": warehouse.slots,
         "slots_in_use": len(scheduler.running),
         "qod": fresh / total if total else 1.0,

@@ -86,9 +86,9 @@ class Slots:
                 chosen.append(replace(choice, slot=slot, why=f"{choice.why} ({lent})"))
         return chosen
 
-    def candidates(self, warehouse: Warehouse, now: float) -> list[Candidate]:
-        """Everything that could start now, each group's best first."""
-        return [each for share in self.shares for each in share.policy.candidates(warehouse, now)]
+    def candidates(self, warehouse: Warehouse, now: float, limit: int | None = None) -> list[Candidate]:
+        """What could start now, each group's best first: everything, or the best few of each group."""
+        return [each for share in self.shares for each in share.policy.candidates(warehouse, now, limit)]
 
     def ingredients(self, warehouse: Warehouse, position: int, now: float) -> dict[str, float]:
         return self.share_of(warehouse.graph.names[position]).policy.ingredients(warehouse, position, now)

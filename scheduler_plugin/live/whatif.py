@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from scheduler_plugin.brain import POLICIES, JobFinished, JobStarted
+from scheduler_plugin.brain.exact import ExactSum
 from scheduler_plugin.brain.measures import Measures
 from scheduler_plugin.live import memory
 from scheduler_plugin.live.scheduler import Scheduler
@@ -80,11 +81,8 @@ class WindowMeasures(Measures):
         warehouse, before = scheduler.warehouse, scheduler.warehouse.measures
         super().__init__(current_to=warehouse.current_to, tables=warehouse.graph.tables, since=start, until=end)
         # What policies have learnt from the time before.
-        self.finished_spells, self.spell_time, self.batches = (
-            before.finished_spells,
-            before.spell_time,
-            before.batches,
-        )
+        self.finished_spells, self.batches = before.finished_spells, before.batches
+        self._spell_time = ExactSum.of(before._spell_time.units)
         for position, missing in enumerate(warehouse.missing):
             if missing != math.inf:
                 self.turned_stale(position, start)

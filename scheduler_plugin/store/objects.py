@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
+from scheduler_plugin.store import validity
 from scheduler_plugin.store.database import Database, log_events
 from scheduler_plugin.store.models import CatalogVersion, Event, EventKind, Freshness, Object
 
@@ -74,6 +75,8 @@ def take_in(database: Database, catalog: CatalogRow) -> bool:
                 and known.materialized == item.materialized
                 and definition(known.spec) == definition(item.spec)
             )
+            if known is not None and not same and item.kind == "view":
+                validity.close(connection, [item.name], now)
             defined.append(known.defined_at_event if known is not None and same else event)
             if known is None or any(getattr(known, column) != value for column, value in values.items()):
                 rows.append({"name": item.name, "taken_in_at": now, "defined_at_event": defined[-1], **values})
