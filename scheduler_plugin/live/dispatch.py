@@ -51,6 +51,12 @@ class Airflow:
         if answer.status_code not in (200, 404, 409, 422):
             raise DispatchError(f"Airflow answered {answer.status_code} to ending run {run_id} of {dag_id}")
 
+    def clear(self, dag_id: str, run_id: str) -> None:
+        """Clears a run, as somebody might in the UI: its task runs again under the same run id."""
+        answer = self._request("POST", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/clear", json={"dry_run": False})
+        if answer.status_code != 200:
+            raise DispatchError(f"Airflow answered {answer.status_code} to clearing run {run_id} of {dag_id}")
+
     def set_pool(self, slots: int) -> None:
         """Makes the pool of the jobs as large as there are slots."""
         body = {"name": POOL, "slots": slots, "description": "Freshet's slots; the catalog says how many."}
