@@ -55,6 +55,7 @@ def chaos(
     minutes: float,
     seed: int,
     only: Sequence[str] = (),
+    work_within: float = WORK_WITHIN,
     say: Callable[[str], None] = lambda told: None,
 ) -> Report:
     """Does faults at random on the services of `settings`, which are started if need be and left running."""
@@ -84,7 +85,7 @@ def chaos(
         began = time.monotonic()
         if _until(SETTLED_WITHIN, lambda: _settled(database, pour)):
             report.settled_after = time.monotonic() - began
-        report.problems = problems(settings, database, pour, report)
+        report.problems = problems(settings, database, pour, report, work_within)
     finally:
         if not report.files:
             pour.stop()
@@ -138,7 +139,7 @@ def _settled(database: Database, pour: Pour) -> bool:
     return loaded and all(each.fresh and each.running is None for each in reports.board(database).objects)
 
 
-def problems(settings: Settings, database: Database, pour: Pour, report: Report) -> list[str]:
+def problems(settings: Settings, database: Database, pour: Pour, report: Report, work_within: float) -> list[str]:
     """Everything that is not as it should be once all has come to rest."""
     from spark_jobs.tables import Tables
 
@@ -162,7 +163,7 @@ def problems(settings: Settings, database: Database, pour: Pour, report: Report)
         places = {each.name: tables.metadata_location(each.name) for each in board.objects if each.materialized}
     found += pour.differences({name: place for name, place in places.items() if place})
     for fault in report.faults:
-        if fault.work_after is None or fault.work_after > WORK_WITHIN:
+        if fault.work_after is None or fault.work_after > work_within:
             took = "not at all" if fault.work_after is None else f"after {fault.work_after:.0f} s"
             found.append(f"work went on {took} after: {fault.told}")
     return found

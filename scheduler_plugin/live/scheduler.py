@@ -432,7 +432,7 @@ def unknown_cost() -> CostHistory:
 
 
 def inherited_limits(catalog: CatalogRow) -> dict[str, float]:
-    """Each object's staleness limit; without one of its own, the tightest of what depends on it."""
+    """Each object's staleness limit; a view without one of its own has the tightest of what depends on it."""
     limits = {row.name: row.spec["staleness_limit"] for row in catalog.objects}
     tightest = {name: math.inf if limit is None else float(limit) for name, limit in limits.items()}
     rows = {row.name: row for row in catalog.objects}
@@ -440,7 +440,8 @@ def inherited_limits(catalog: CatalogRow) -> dict[str, float]:
     while ahead:
         child = ahead.pop()
         for parent in rows[child].parents:
-            if parent in rows and limits[parent] is None and tightest[child] < tightest[parent]:
+            inherits = parent in rows and rows[parent].kind == "view" and limits[parent] is None
+            if inherits and tightest[child] < tightest[parent]:
                 tightest[parent] = tightest[child]
                 ahead.append(parent)
     return {name: limit for name, limit in tightest.items() if limit != math.inf}

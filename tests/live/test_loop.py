@@ -25,8 +25,8 @@ feeds:
   a: {{format: csv, period: 10s, columns: {{id: int}}}}
   b: {{format: csv, period: 60s, columns: {{id: int}}}}
 views:
-  ab: {{access: 5, staleness_limit: 30s}}
-  top: {{access: 9}}
+  ab: {{access: 5}}
+  top: {{access: 9, staleness_limit: 30s}}
 {groups}
 """
 
@@ -169,10 +169,10 @@ def test_a_limit_for_a_while_holds_and_ends_and_a_new_loop_knows_it(driver: Driv
     driver.take_over()
     scheduler = driver.loop._scheduler
     assert (scheduler.limit("top"), scheduler.weight("top")) == (5.0, 7.0)
-    # Without one of its own a table has the tightest of what depends on it, and `ab` keeps its own.
-    assert (scheduler.limit("a"), scheduler.limit("ab")) == (30.0, 30.0)
+    # A view without one of its own has the tightest that the catalog gives to what depends on it.
+    assert (scheduler.limit("a"), scheduler.limit("ab")) == (None, 30.0)
     scheduler.pass_time((now + timedelta(hours=2)).timestamp())
-    assert (scheduler.limit("top"), scheduler.weight("top")) == (None, 1.0)
+    assert (scheduler.limit("top"), scheduler.weight("top")) == (30.0, 1.0)
 
 
 def test_the_past_is_explained_as_it_was(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +221,7 @@ def test_a_view_may_become_virtual_and_material_again(driver: Driver, tmp_path: 
     driver.settle()
     path = tmp_path / "warehouse.yml"
     whole = path.read_text()
-    path.write_text(whole.replace("ab: {access: 5,", "ab: {access: 5, materialized: false,"))
+    path.write_text(whole.replace("ab: {access: 5}", "ab: {access: 5, materialized: false}"))
     driver.arrive("a")
     assert driver.settle() == ["a", "top"]
     path.write_text(whole + "\n")
