@@ -58,6 +58,8 @@ class DecisionReport:
     impact: float
     why: str
     decided_at: datetime
+    #: When a job took it up.
+    claimed_at: datetime | None
     finished_at: datetime | None
     error: str | None
     policy: str
