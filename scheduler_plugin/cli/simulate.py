@@ -1,6 +1,6 @@
 """Run one policy over one workload and print the result as JSON.
 
-The workload is a JSON file, or - for standard input. docs/simulator.md describes the models, fields and measures.
+The workload is a JSON file, or - for standard input. docs/simulator/ describes the models, fields and measures.
 """
 
 import argparse
