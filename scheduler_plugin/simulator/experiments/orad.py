@@ -107,7 +107,7 @@ def sweeps(usual: Setting, quick: bool) -> dict[str, dict[float, Setting]]:
     """What is changed -> its values -> the setting; words for the table."""
     rates = (0.5, 2.0, 5.0) if quick else tuple(half / 2 for half in range(1, 11))
     tver = (0.5, 2.0, 5.0) if quick else (0.5, 1.0, 2.0, 3.0, 4.0, 5.0)
-    bursts = (1.2, 30.0) if quick else (1.2, 6.0, 30.0, 60.0)
+    bursts = (1.2, 12.0) if quick else (1.2, 6.0, 30.0, 60.0)
     return {
         "transactions/s": {rate: replace(usual, transactions=rate) for rate in rates},
         "t_ver (ms)": {cost: replace(usual, tver_ms=cost) for cost in tver},
@@ -118,7 +118,7 @@ def sweeps(usual: Setting, quick: bool) -> dict[str, dict[float, Setting]]:
 
 
 def run(quick: bool, progress: Progress) -> Report:
-    usual = Setting(seconds=20.0, base=600, views=60, hot=300, cache_places=60) if quick else Setting(seconds=600.0)
+    usual = Setting(seconds=15.0, base=600, views=60, hot=300, cache_places=60) if quick else Setting(seconds=300.0)
     chosen = sweeps(usual, quick)
     total = sum(map(len, chosen.values()))
     found: dict[str, dict[float, Figures]] = {}

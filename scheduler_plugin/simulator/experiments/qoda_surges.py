@@ -49,7 +49,7 @@ def recovery(qod: Sequence[float], within: float) -> int | None:
 
 
 def run(quick: bool, progress: Progress) -> Report:
-    relations, views_each = (40, 20) if quick else (1000, 20)
+    relations, views_each = (30, 20) if quick else (1000, 20)
     server = Server(
         relations=relations,
         views_each=views_each,
