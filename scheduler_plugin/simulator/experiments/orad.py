@@ -118,7 +118,7 @@ def sweeps(usual: Setting, quick: bool) -> dict[str, dict[float, Setting]]:
 
 
 def run(quick: bool, progress: Progress) -> Report:
-    usual = Setting(seconds=15.0, base=600, views=60, hot=300, cache_places=60) if quick else Setting(seconds=300.0)
+    usual = Setting(seconds=15.0, base=600, views=60, hot=300, cache_places=60) if quick else Setting(seconds=600.0)
     chosen = sweeps(usual, quick)
     total = sum(map(len, chosen.values()))
     found: dict[str, dict[float, Figures]] = {}
@@ -129,6 +129,8 @@ def run(quick: bool, progress: Progress) -> Report:
             progress(len(rows) // len(POLICIES), total, f"{what} {value:g}")
             each = found[what][value] = measured(setting)
             rows += [(what, value, policy, *(each[policy][metric] for metric in METRICS)) for policy in POLICIES]
+    misses = [[each[policy]["p_MD"] for policy in POLICIES] for each in found["transactions/s"].values()]
+    apart = max(abs(orad - odrtb) for orad, odrtb in misses)
     updates = usual.bursts * 6.5
     replaced = updates * 3  # the object's own version and those of the two views that read it, on average
     old = replaced * 10 / (usual.base + usual.views)
@@ -139,8 +141,9 @@ def run(quick: bool, progress: Progress) -> Report:
         columns=("changed", "to", "policy", *METRICS),
         rows=tuple(rows),
         notes=(
-            "Published as curves: ORAD has fewer misses (p_MD) and more successes (p_success: in time and nothing "
-            "stale) at every rate of transactions. Ours: many more successes throughout; in misses the two are level.",
+            "Published as curves: ORAD has fewer misses (p_MD) and more successes (p_success: in time, nothing "
+            "stale) at every rate of transactions. Ours: many more successes throughout; in misses the two are at most "
+            f"{apart:.3f} apart, now one ahead, now the other.",
             f"Published: p_MD of ORAD under 2% at 2 transactions a second. With one look at a version per read, "
             f"{hurried:.1%} of our transactions have a deadline before they could possibly end; the rest of our "
             "misses is waiting, which depends on the number of servers that the paper does not give.",
