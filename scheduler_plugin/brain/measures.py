@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from scheduler_plugin.brain.exact import ExactSum
+
 
 class Update(NamedTuple):
     """One update of a table, as it waits and is loaded."""
@@ -35,6 +37,7 @@ class Measures:
         "_aged_to",
         "_current_to",
         "_longest_spell",
+        "_spell_time",
         "_stale_from",
         "_stale_time",
         "_tables",
@@ -44,7 +47,6 @@ class Measures:
         "max_stretch",
         "penalty",
         "since",
-        "spell_time",
         "stretch_sum",
         "stretched",
         "until",
@@ -67,7 +69,7 @@ class Measures:
         self._tables = tables
         #: Stale spells of views that ended, and how long they were together.
         self.finished_spells = 0
-        self.spell_time = 0.0
+        self._spell_time = ExactSum()
         #: Sum of squared lengths of the updates that arrived; half of it bounds the staleness from below.
         self.low = 0.0
         #: Sum over batches of the squared time from the batch's first interval to its end.
@@ -91,7 +93,7 @@ class Measures:
         self._stale_from[position] = math.nan
         if not self._tables[position]:
             self.finished_spells += 1
-            self.spell_time += at - began
+            self._spell_time.add(at - began)
 
     def moves_on(self, position: int, at: float) -> None:
         """The object is about to become current up to a later time."""
@@ -157,7 +159,7 @@ class Measures:
 
     @property
     def mean_spell(self) -> float:
-        return self.spell_time / self.finished_spells if self.finished_spells else 0.0
+        return self._spell_time.value / self.finished_spells if self.finished_spells else 0.0
 
     def _open_spell(self, position: int, now: float) -> float:
         began = self._stale_from[position]

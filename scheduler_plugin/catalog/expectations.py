@@ -3,9 +3,11 @@
 - expect: expect_column_values_to_not_be_null   # any of great-expectations' own, by name
   column: time_hour                             # and its arguments
   on_fail: drop                                 # block the batch | drop the rows | warn
+
+and two of our own: `sql`, whose `query` selects what must not be there, and `freshness`, by a column's newest value.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +28,11 @@ BY_ROW = (
     "expect_compound_columns_",
     "expect_multicolumn_",
 )
+#: Ours, and the arguments each must have.
+OWN: dict[str, dict[str, Callable[[Any], Any]]] = {
+    "sql": {"query": values.text},
+    "freshness": {"column": values.text, "max_age": values.duration},
+}
 #: Arguments that name columns of the table.
 COLUMN_ARGUMENTS = ("column", "column_A", "column_B", "column_list")
 
@@ -63,19 +70,24 @@ def _expectation(
     fields = Fields(problems, where, line)
 
     def known(value: Any) -> str:
-        if value not in known_expectations():
-            hint = problems.hint(value, known_expectations(), "great-expectations lists them in its gallery.")
+        if value not in known_expectations() and value not in OWN:
+            hint = problems.hint(value, (*OWN, *known_expectations()), "great-expectations lists them in its gallery.")
             raise ValueError(f"{kind(value)} does not exist.{hint}")
         return str(value)
 
     expect = fields.take("expect", known)
     on_fail = fields.take("on_fail", values.one_of(ON_FAIL))
-    if expect and on_fail == "drop" and not expect.startswith(BY_ROW):
+    if expect and on_fail == "drop" and not expect.startswith(BY_ROW) and expect != "sql":
         problems.add(
             where,
             f", `on_fail`: `{expect}` judges the batch as a whole and names no rows. Use block or warn.",
         )
-    arguments = {str(key): fields.take(key, values.plain, None) for key in line if key not in ("expect", "on_fail")}
+    ours = OWN.get(expect or "", {})
+    arguments = {key: fields.take(key, parse) for key, parse in ours.items()}
+    if not ours:
+        arguments = {str(key): fields.take(key, values.plain, None) for key in line if key not in ("expect", "on_fail")}
+    if expect == "sql" and arguments["query"] and "{batch}" not in arguments["query"]:
+        problems.add(where, ", `query`: does not read {batch}. Write it where the new rows are to be read.")
     for key in COLUMN_ARGUMENTS:
         named = arguments.get(key, [])
         for column in named if isinstance(named, Sequence) and not isinstance(named, str) else [named]:

@@ -7,11 +7,12 @@ from types import MappingProxyType
 from typing import Any
 
 from scheduler_plugin.catalog import values
-from scheduler_plugin.catalog.model import ColumnInterval, Feed, PatternInterval, Table
+from scheduler_plugin.catalog.model import DEFAULT_OWNER, ColumnInterval, Feed, PatternInterval, Table
 from scheduler_plugin.catalog.problems import Fields, mapping
 
 FORMATS = ("csv", "json", "parquet")
 TIME_TYPES = ("date", "timestamp", "timestamp_ntz")
+DEFAULT_MAX_BATCH = 10**9
 DEFAULT_TIME_FORMAT = "%Y%m%dT%H%M%SZ"
 
 
@@ -27,6 +28,9 @@ def read_feed(name: str, fields: Fields) -> tuple[Feed, Table]:
         format=fields.take("format", values.one_of(FORMATS)),
         interval=_interval(fields, columns, period),
         period=period,
+        settle=fields.take("settle", values.duration, None),
+        done=fields.take("done", _suffix, None),
+        max_batch=fields.take("max_batch", values.size, DEFAULT_MAX_BATCH),
     )
     key = fields.take("key", values.names, ()) or ()
     for column in key:
@@ -40,9 +44,16 @@ def read_feed(name: str, fields: Fields) -> tuple[Feed, Table]:
         weight=fields.take("weight", values.positive, 1.0),
         staleness_limit=fields.take("staleness_limit", values.duration, None),
         access=fields.take("access", values.not_negative, 1.0),
+        owner=fields.take("owner", values.text, DEFAULT_OWNER),
     )
     fields.done()
     return feed, table
+
+
+def _suffix(value: Any) -> str:
+    if not values.text(value).startswith(".") or "/" in value:
+        raise ValueError(f"`{value}` is not a suffix. Write it with its dot, like `.done`.")
+    return str(value)
 
 
 def _columns(fields: Fields) -> dict[str, str]:

@@ -19,7 +19,7 @@ from scheduler_plugin.catalog.expectations import read_expectations
 from scheduler_plugin.catalog.feeds import read_feed
 from scheduler_plugin.catalog.graph import cycles, levels
 from scheduler_plugin.catalog.groups import read_groups
-from scheduler_plugin.catalog.model import Catalog, Feed, Policy, Source, Table, View
+from scheduler_plugin.catalog.model import DEFAULT_OWNER, Catalog, Feed, Policy, Retention, Source, Table, View
 from scheduler_plugin.catalog.parents import NotASelectError, parents_of
 from scheduler_plugin.catalog.problems import CatalogError, Fields, Problems, mapping, shown
 from scheduler_plugin.catalog.yaml_file import read_yaml
@@ -75,6 +75,7 @@ class _Reader:
         top = Fields(self.problems, self.here, whole)
         slots = top.take("slots", values.whole)
         tick_seconds = top.take("tick_seconds", values.positive, 5.0)
+        retention = self.retention(top.take("retention", mapping, {}) or {})
         policy = self.policy(top.take("policy", mapping, {}) or {})
         feeds, tables = self.feeds(top.take("feeds", mapping) or {})
         views = self.views(top.take("views", mapping, {}) or {}, tables)
@@ -89,6 +90,7 @@ class _Reader:
             groups=MappingProxyType(groups),
             policy=policy,
             tick_seconds=tick_seconds,
+            retention=retention,
             feeds=MappingProxyType(feeds),
             tables=MappingProxyType(tables),
             views=MappingProxyType(views),
@@ -96,6 +98,18 @@ class _Reader:
             fingerprint=self.fingerprint(),
             sources=tuple(self.sources),
         )
+
+    def retention(self, entry: Mapping[Any, Any]) -> Retention:
+        fields = Fields(self.problems, f"{self.here}: retention", entry)
+        day = 86400.0
+        retention = Retention(
+            archive=fields.take("archive", values.duration, 365 * day),
+            snapshots=fields.take("snapshots", values.duration, 1 * day),
+            history=fields.take("history", values.duration, 90 * day),
+            airflow=fields.take("airflow", values.duration, 30 * day),
+        )
+        fields.done()
+        return retention
 
     def entries(self, kind: str, entries: Mapping[Any, Any]) -> list[tuple[str, Fields]]:
         """Each named entry with a reader for its fields; names are checked on the way."""
@@ -162,6 +176,8 @@ class _Reader:
                 weight=fields.take("weight", values.positive, 1.0),
                 staleness_limit=fields.take("staleness_limit", values.duration, None),
                 access=fields.take("access", values.not_negative, 1.0),
+                owner=fields.take("owner", values.text, DEFAULT_OWNER),
+                when_parent_blocked=fields.take("when_parent_blocked", values.one_of(("refresh", "hold")), "refresh"),
             )
             fields.done()
         return views

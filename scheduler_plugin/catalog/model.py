@@ -12,6 +12,7 @@ from re import Pattern
 from typing import Any, Literal
 
 OnFail = Literal["block", "drop", "warn"]
+DEFAULT_OWNER = "freshet"
 
 
 def landing_path(landing: str, base: str) -> str:
@@ -70,6 +71,12 @@ class Feed:
     interval: ColumnInterval | PatternInterval | None
     #: Seconds between files, as far as is known beforehand.
     period: float
+    #: Seconds a file must have been left alone to count as whole; None: as long as where it lies makes necessary.
+    settle: float | None
+    #: A file is whole when one of its name and this suffix lies beside it; None: nothing says so.
+    done: str | None
+    #: Bytes of files that one batch may have; a single larger file is a batch of its own.
+    max_batch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +105,8 @@ class Table:
     staleness_limit: float | None
     #: Reads per minute to assume until real ones have been counted.
     access: float
+    #: Whom Airflow names as the owner of its DAG.
+    owner: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +122,9 @@ class View:
     weight: float
     staleness_limit: float | None
     access: float
+    owner: str
+    #: While a table it is made from has files in quarantine: it goes on, or waits until somebody has dealt with them.
+    when_parent_blocked: Literal["refresh", "hold"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +142,20 @@ class Policy:
 
     name: str
     params: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How many seconds upkeep keeps what has served its purpose."""
+
+    #: Loaded source files in the archive; a backfill cannot reach further back.
+    archive: float
+    #: Snapshots that nobody needs any more.
+    snapshots: float
+    #: Decisions, jobs, costs, quality results, reads and freshness spells.
+    history: float
+    #: Airflow's own runs, with their tasks and logs' rows.
+    airflow: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +184,7 @@ class Catalog:
     groups: Mapping[str, Group]
     policy: Policy
     tick_seconds: float
+    retention: Retention
     feeds: Mapping[str, Feed]
     tables: Mapping[str, Table]
     views: Mapping[str, View]

@@ -3,8 +3,9 @@
 Whoever runs (the loop, a job, the landing watcher, a reader) works from the rows in force, so that all of them see the
 same catalog at the same time, whatever stands in the file by then. A spec is plain JSON:
 
-    table   feed, landing, format, period, interval, columns, key, expectations, weight, staleness_limit, access
-    view    sql, reads, virtual, weight, staleness_limit, access
+    table   feed, landing, format, period, interval, columns, key, expectations, max_batch, weight, staleness_limit,
+            access
+    view    sql, reads, virtual, when_parent_blocked, weight, staleness_limit, access
 
 `landing` is as written (see `landing_path`); `interval` is for `interval_rule`. `reads` names the tables and
 materialized views whose snapshots a refresh is computed from, `virtual` the SQL of the virtual views between.
@@ -101,6 +102,7 @@ def _table(catalog: Catalog, table: Table) -> dict[str, Any]:
             {"expect": each.expect, "on_fail": each.on_fail, "arguments": dict(each.arguments)}
             for each in table.expectations
         ],
+        "max_batch": feed.max_batch,
         **_wishes(table),
     }
 
@@ -125,7 +127,13 @@ def _view(catalog: Catalog, view: View) -> dict[str, Any]:
         elif name not in virtual:
             virtual[name] = parent.sql
             ahead += parent.parents
-    return {"sql": view.sql, "reads": sorted(reads), "virtual": virtual, **_wishes(view)}
+    return {
+        "sql": view.sql,
+        "reads": sorted(reads),
+        "virtual": virtual,
+        "when_parent_blocked": view.when_parent_blocked,
+        **_wishes(view),
+    }
 
 
 def _wishes(item: Table | View) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from scheduler_plugin.catalog.problems import kind
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 COLUMN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+BYTES = re.compile(r"(\d+(?:\.\d+)?)(kB|MB|GB|TB)")
+SIZES = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 #: Scalar types that Spark and Iceberg both have, by Spark's name (decimal is checked apart).
@@ -116,6 +118,14 @@ def duration(value: Any) -> float:
     if match is None or float(match[1]) == 0:
         raise ValueError(f"{kind(value)} is not a duration. Write a number and a unit: 500ms, 90s, 5m, 1h or 2d.")
     return float(match[1]) * SECONDS[match[2]]
+
+
+def size(value: Any) -> int:
+    """`250MB` -> 250_000_000"""
+    match = BYTES.fullmatch(value) if isinstance(value, str) else None
+    if match is None or float(match[1]) == 0:
+        raise ValueError(f"{kind(value)} is not a size. Write a number and a unit: 500kB, 250MB, 1GB or 2TB.")
+    return int(float(match[1]) * SIZES[match[2]])
 
 
 def names(value: Any) -> tuple[str, ...]:

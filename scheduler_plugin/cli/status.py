@@ -15,9 +15,10 @@ from scheduler_plugin.services import ServiceError, stack
 from scheduler_plugin.services.settings import Settings
 
 if TYPE_CHECKING:
-    from scheduler_plugin.store.reports import Board
+    from scheduler_plugin.store.reports import Board, FileCounts
 
 NOT_ALL_UP = 3
+DOWN = "Postgres is not up: `freshet up`."
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,12 +29,13 @@ def run(options: argparse.Namespace) -> int:
     settings = Settings.load()
     services = stack.status(settings)
     states = {item.service: item.state for item in services}
-    board, trouble = _board(settings) if states["postgres"] == "up" else (None, "Postgres is not up: `freshet up`.")
+    board, files, trouble = _board(settings) if states["postgres"] == "up" else (None, [], DOWN)
     if options.json:
         told: dict[str, Any] = {
             "home": str(settings.home.root),
             "services": [asdict(item) for item in services],
             "board": asdict(board) if board else None,
+            "files": [asdict(each) for each in files],
             "trouble": trouble,
         }
         print(json.dumps(told, indent=2, default=_plain))
@@ -44,27 +46,28 @@ def run(options: argparse.Namespace) -> int:
     return 0 if set(states.values()) == {"up"} else NOT_ALL_UP
 
 
-def _board(settings: Settings) -> "tuple[Board | None, str | None]":
+def _board(settings: Settings) -> "tuple[Board | None, list[FileCounts], str | None]":
     """The ledger's answer, or why there is none."""
     from sqlalchemy.exc import DBAPIError
 
     from scheduler_plugin.store.database import Database
-    from scheduler_plugin.store.reports import board
+    from scheduler_plugin.store.reports import board, files
 
     try:
         database = Database(settings.database_url)
         try:
-            return board(database), None
+            return board(database), files(database), None
         finally:
             database.close()
     except DBAPIError as error:
         # A server in the middle of its start, or a database without our tables yet.
         return (
             None,
+            [],
             f"The ledger cannot be read yet ({str(error.orig).strip().splitlines()[0]}): `freshet up` mends it.",
         )
     except ServiceError as error:
-        return None, str(error)
+        return None, [], str(error)
 
 
 def _services(services: list[stack.ServiceStatus], settings: Settings) -> str:

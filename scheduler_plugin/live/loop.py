@@ -21,11 +21,13 @@ from datetime import timedelta
 
 from scheduler_plugin.catalog import CatalogError, catalog_path, load_catalog
 from scheduler_plugin.catalog.rows import catalog_row
+from scheduler_plugin.live.announce import landings
 from scheduler_plugin.live.courier import Courier
-from scheduler_plugin.live.landing import LandingWatcher, landings
+from scheduler_plugin.live.landing import LandingWatcher
+from scheduler_plugin.live.listing import LandingLister
 from scheduler_plugin.live.scheduler import PAUSED, Scheduler
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import accesses, decisions, freshness, lease, objects
+from scheduler_plugin.store import accesses, decisions, demands, freshness, lease, objects
 from scheduler_plugin.store.database import Database, Listener, log_events
 from scheduler_plugin.store.freshness import LoggedEvent
 from scheduler_plugin.store.models import EventKind
@@ -75,7 +77,7 @@ class Loop:
         self._learnt_access = 0.0
         self._catalog = load_catalog(catalog_path())
         self._catalog_problem: str | None = None
-        self._landing: LandingWatcher | None = None
+        self._landing: list[LandingWatcher | LandingLister] = []
         self._courier = Courier(settings, database)
         objects.take_in(database, catalog_row(self._catalog))
         self._seen = 0
@@ -109,6 +111,7 @@ class Loop:
         self._take_in(events)
         self._log_holds()
         self._learn_access()
+        self._end_demands()
         state = self._state()
         chosen = self._scheduler.choose(time.time()) if state == "deciding" else []
         decided = decisions.record(self._database, self._epoch, chosen)
@@ -201,12 +204,14 @@ class Loop:
             self._watch_landing()
 
     def _watch_landing(self) -> None:
-        self._landing = LandingWatcher(self._database, landings(self._catalog, self._settings.landing))
-        self._landing.start()
+        places = landings(self._catalog, self._settings.landing)
+        self._landing = [LandingWatcher(self._database, places), LandingLister(self._database, places)]
+        for watcher in self._landing:
+            watcher.start()
 
     def _stop_landing(self) -> None:
-        if self._landing is not None:
-            self._landing.stop()
+        for watcher in self._landing:
+            watcher.stop()
 
     # What people did --------------------------------------------------------------------------------------------
 
@@ -219,6 +224,13 @@ class Loop:
                 events = [(EventKind.HELD, name, {"by": PAUSED}) for name in held]
                 events += [(EventKind.RELEASED, name, {"by": PAUSED}) for name in released]
                 log_events(connection, now, events)
+            self._take_in(freshness.events_after(self._database, self._seen))
+
+    def _end_demands(self) -> None:
+        ended, self._scheduler.ended = self._scheduler.ended, []
+        demands.end(self._database, self._epoch, ended)
+        if overdue := self._scheduler.demands.overdue(time.time()):
+            demands.withdraw(self._database, overdue, "missed")
             self._take_in(freshness.events_after(self._database, self._seen))
 
     def _learn_access(self) -> None:

@@ -32,6 +32,10 @@ class UpdateState(StrEnum):
     LOADING = "loading"
     LOADED = "loaded"
     QUARANTINED = "quarantined"
+    #: A file of the same name with other content came after it, so nobody waits for this one any more.
+    REPLACED = "replaced"
+    #: Somebody took it out of quarantine for good.
+    DROPPED = "dropped"
 
 
 class DecisionState(StrEnum):
@@ -42,6 +46,13 @@ class DecisionState(StrEnum):
     CLAIMED = "claimed"
     DONE = "done"
     FAILED = "failed"
+
+
+class BackfillState(StrEnum):
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    DONE = "done"
 
 
 OPEN_STATES = (DecisionState.DECIDED, DecisionState.DISPATCHED, DecisionState.CLAIMED)
@@ -58,6 +69,8 @@ class EventKind(StrEnum):
     HELD = "held"
     RELEASED = "released"
     ACCESS_LEARNT = "access_learnt"
+    DEMANDED = "demanded"
+    DEMAND_ENDED = "demand_ended"
 
 
 def _text_enum(kind: type[StrEnum]) -> Enum:
@@ -92,6 +105,8 @@ class Base(DeclarativeBase):
         UpdateState: _text_enum(UpdateState),
         DecisionState: _text_enum(DecisionState),
         EventKind: _text_enum(EventKind),
+        BackfillState: _text_enum(BackfillState),
+        list[int]: ARRAY(BigInteger),
     }
 
 
@@ -113,7 +128,12 @@ class Object(Base):
     defined_at_event: Mapped[int]
     removed_at: Mapped[datetime | None]
 
-    __table_args__ = (CheckConstraint("kind IN ('table', 'view')", name="kind"),)
+    __table_args__ = (
+        # A backfill is an object to the brain while it runs, so that one policy shares the slots among all.
+        CheckConstraint("kind IN ('table', 'view', 'backfill')", name="kind"),
+        # Who derives from an object is asked at every arrival.
+        Index("ix_object_parents", "parents", postgresql_using="gin"),
+    )
 
 
 class CatalogVersion(Base):
@@ -162,6 +182,16 @@ class Update(Base):
     #: Why it is in quarantine.
     reason: Mapped[str | None]
     settled_at: Mapped[datetime | None]
+    #: When the file was last changed, so that a loop that starts anew need not read it again.
+    modified_ns: Mapped[int | None]
+    #: Other names under which the same content was delivered.
+    also_as: Mapped[list[str]] = mapped_column(server_default=text("'{}'"))
+    #: Where upkeep has put the file; None while it lies at `path`.
+    archived: Mapped[str | None]
+    #: Somebody has released it: expectations are not asked.
+    ungated: Mapped[bool] = mapped_column(server_default=text("false"))
+    #: For a file made of rows that were let out of quarantine: the update they came with.
+    origin_id: Mapped[int | None] = mapped_column(ForeignKey("update.id"))
 
     __table_args__ = (
         # The same content twice is one update, under any name.
@@ -169,6 +199,7 @@ class Update(Base):
         Index("ix_update_pending", "table_name", "id", postgresql_where=text("state = 'pending'")),
         Index("ix_update_table_name_state", "table_name", "state"),
         Index("ix_update_batch_id", "batch_id"),
+        Index("ix_update_table_name_path", "table_name", "path"),
     )
 
 
@@ -275,7 +306,11 @@ class Freshness(Base):
 
 
 class Version(Base):
-    """One committed snapshot of an object, and the scheduler-clock interval in which it is the newest truth."""
+    """One committed snapshot of an object, and the scheduler-clock interval in which it is the newest truth.
+
+    [valid_from, valid_to): from the arrival of the newest update it holds to that of the first it lacks. None is
+    unbounded: nothing newer has arrived, or it was computed before anything had.
+    """
 
     __tablename__ = "version"
 
@@ -288,8 +323,89 @@ class Version(Base):
     rows: Mapped[int]
     #: Parent -> snapshot it was computed from.
     reads: Mapped[dict[str, Any]]
+    #: From then on nobody may begin to read it: its snapshot is being removed, or is gone.
+    expired_at: Mapped[datetime | None]
 
-    __table_args__ = (Index("ix_version_object_committed_at", "object", "committed_at"),)
+    __table_args__ = (
+        Index("ix_version_object_committed_at", "object", "committed_at"),
+        Index("ix_version_open", "object", postgresql_where=text("valid_to IS NULL")),
+        Index("ix_version_kept", "object", postgresql_where=text("expired_at IS NULL")),
+    )
+
+
+class Pin(Base):
+    """A version that an active reader holds: nothing may remove it before the reader is done, or given up for dead."""
+
+    __tablename__ = "pin"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    #: Who reads: "query-12".
+    reader: Mapped[str]
+    object: Mapped[str] = mapped_column(ForeignKey("object.name"))
+    snapshot_id: Mapped[int]
+    expires_at: Mapped[datetime]
+
+    __table_args__ = (Index("ix_pin_object", "object"), Index("ix_pin_reader", "reader"))
+
+
+class Demand(Base):
+    """Somebody, or a query, wants an object run before all else. Ended when that has happened, or is given up."""
+
+    __tablename__ = "demand"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    object: Mapped[str] = mapped_column(ForeignKey("object.name"))
+    by: Mapped[str]
+    why: Mapped[str]
+    deadline: Mapped[datetime | None]
+    #: True: it is to run, fresh or not. False: it is to hold all that had arrived when this was made.
+    run: Mapped[bool]
+    made_at: Mapped[datetime]
+    ended_at: Mapped[datetime | None]
+    #: How it ended: met, failed, missed, withdrawn.
+    outcome: Mapped[str | None]
+
+    __table_args__ = (Index("ix_demand_open", "id", postgresql_where=text("ended_at IS NULL")),)
+
+
+class Query(Base):
+    """One read that somebody asked for, what it was promised and what it got."""
+
+    __tablename__ = "query"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    sql: Mapped[str]
+    by: Mapped[str]
+    asked_at: Mapped[datetime]
+    deadline: Mapped[datetime | None]
+    #: Seconds.
+    max_staleness: Mapped[float | None]
+    #: 0: as fast as can be, 1: as fresh as can be.
+    prefer: Mapped[float | None]
+    as_of: Mapped[datetime | None]
+    #: Tables and materialized views it reads.
+    objects: Mapped[list[str]]
+    #: waiting, running, done, refused, missed, failed.
+    state: Mapped[str]
+    #: The instant at which all versions read were valid.
+    instant: Mapped[datetime | None]
+    #: Object -> snapshot.
+    versions: Mapped[dict[str, Any] | None]
+    #: Object -> current_to, staleness, fresh, valid_from, valid_to.
+    freshness: Mapped[dict[str, Any] | None]
+    #: The trade-off between waiting and freshness, and the point taken.
+    trade_off: Mapped[dict[str, Any] | None]
+    #: Seconds it took Spark.
+    spark_seconds: Mapped[float | None]
+    rows: Mapped[int | None]
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+    error: Mapped[str | None]
+
+    __table_args__ = (
+        Index("ix_query_asked_at", "asked_at"),
+        Index("ix_query_waiting", "deadline", postgresql_where=text("state = 'waiting'")),
+    )
 
 
 class Cost(Base):
@@ -305,6 +421,8 @@ class Cost(Base):
     units: Mapped[int]
     bytes_in: Mapped[int]
     bytes_out: Mapped[int]
+    #: Of a refresh: "full" or "difference".
+    way: Mapped[str | None]
 
     __table_args__ = (Index("ix_cost_object_at", "object", "at"),)
 
@@ -351,8 +469,73 @@ class QuarantinedRow(Base):
     reason: Mapped[str]
     raw: Mapped[str | None]
     at: Mapped[datetime]
+    #: What became of it: released, retried, dropped, replaced; None while it waits for somebody.
+    resolution: Mapped[str | None]
 
-    __table_args__ = (Index("ix_quarantined_row_table_name_at", "table_name", "at"),)
+    __table_args__ = (
+        Index("ix_quarantined_row_table_name_at", "table_name", "at"),
+        Index("ix_quarantined_row_update_id", "update_id"),
+    )
+
+
+class Action(Base):
+    """What a person did to the data, and why."""
+
+    __tablename__ = "action"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    at: Mapped[datetime]
+    who: Mapped[str]
+    what: Mapped[str]
+    object: Mapped[str]
+    why: Mapped[str]
+    detail: Mapped[dict[str, Any]]
+
+    __table_args__ = (Index("ix_action_object_at", "object", "at"),)
+
+
+class Backfill(Base):
+    """An interval that is loaded anew, or a view computed anew, piece by piece. Object `backfill/<id>` of the brain."""
+
+    __tablename__ = "backfill"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    object: Mapped[str] = mapped_column(ForeignKey("object.name"))
+    mode: Mapped[str]
+    #: Half open, by the time the data covers, or by arrival where that is not known; None is without end.
+    covers_from: Mapped[datetime | None]
+    covers_to: Mapped[datetime | None]
+    weight: Mapped[float]
+    state: Mapped[BackfillState]
+    who: Mapped[str]
+    why: Mapped[str]
+    started_at: Mapped[datetime]
+    finished_at: Mapped[datetime | None]
+
+    __table_args__ = (
+        Index("uq_backfill_open", "object", unique=True, postgresql_where=text("state IN ('running', 'paused')")),
+    )
+
+
+class BackfillPiece(Base):
+    """One job of a backfill: load some files aside, put them in the table's place, or compute a view."""
+
+    __tablename__ = "backfill_piece"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    backfill_id: Mapped[int] = mapped_column(ForeignKey("backfill.id"))
+    position: Mapped[int]
+    #: stage, commit or refresh
+    what: Mapped[str]
+    object: Mapped[str]
+    updates: Mapped[list[int]]
+    bytes_in: Mapped[int]
+    decision_id: Mapped[int | None] = mapped_column(ForeignKey("decision.id"))
+    #: Where a stage left its rows, what a commit found, which snapshot a refresh made.
+    outcome: Mapped[dict[str, Any] | None]
+    finished_at: Mapped[datetime | None]
+
+    __table_args__ = (UniqueConstraint("backfill_id", "position"),)
 
 
 class Lease(Base):

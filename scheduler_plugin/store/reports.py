@@ -62,13 +62,17 @@ class DecisionReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCounts:
-    """Every file ever taken in for a table, by what became of it."""
+    """Every file ever announced for a table, by what became of it: the six states add up to all."""
 
     table: str
     pending: int
     loading: int
     loaded: int
     quarantined: int
+    replaced: int
+    dropped: int
+    #: Further deliveries of content that was there already, under other names.
+    repeated: int
     rows_loaded: int
     rows_quarantined: int
 
@@ -195,11 +199,18 @@ def files(database: Database) -> list[FileCounts]:
     with database.transaction() as connection:
         kept_out = dict(
             connection.execute(
-                select(QuarantinedRow.table_name, func.count()).group_by(QuarantinedRow.table_name)
+                select(QuarantinedRow.table_name, func.count())
+                .where(QuarantinedRow.resolution.is_(None))
+                .group_by(QuarantinedRow.table_name)
             ).all()
         )
         rows = connection.execute(
-            select(Update.table_name, func.coalesce(func.sum(Update.rows), 0).label("rows"), *states.values())
+            select(
+                Update.table_name,
+                func.coalesce(func.sum(Update.rows).filter(Update.state == UpdateState.LOADED), 0).label("rows"),
+                func.sum(func.cardinality(Update.also_as)).label("repeated"),
+                *states.values(),
+            )
             .group_by(Update.table_name)
             .order_by(Update.table_name)
         ).all()
@@ -210,6 +221,9 @@ def files(database: Database) -> list[FileCounts]:
             loading=row.loading,
             loaded=row.loaded,
             quarantined=row.quarantined,
+            replaced=row.replaced,
+            dropped=row.dropped,
+            repeated=int(row.repeated),
             rows_loaded=int(row.rows),
             rows_quarantined=kept_out.get(row.table_name, 0),
         )

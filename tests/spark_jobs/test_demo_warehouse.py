@@ -75,7 +75,7 @@ def results(catalog: Catalog, replay: Replay, spark_connect: Any, tables: Tables
 
 @pytest.fixture(scope="module")
 def locations(results: Any, catalog: Catalog, tables: Tables) -> dict[str, str]:
-    return {name: tables.metadata_location(name) for name in catalog.order if tables.exists(name)}
+    return {name: tables.metadata_location(name) for name in catalog.order if tables.current(name) is not None}
 
 
 def test_every_table_and_view_holds_what_duckdb_works_out_from_the_source(

@@ -86,8 +86,10 @@ def test_a_batch_is_all_that_is_pending_and_later_files_wait_for_the_next(ledger
 
 
 def test_a_batch_has_a_largest_size_and_drains_oldest_first(ledger: Database, epoch: int) -> None:
+    table = objects.ObjectRow(name="t", kind="table", materialized=True, parents=(), spec={"max_batch": 25})
+    objects.take_in(ledger, objects.CatalogRow(settings={}, objects=[table]))
     arrivals.take_in(ledger, [arrival(str(each)) for each in range(5)])
-    (identity,) = decisions.record(ledger, epoch, [wanted("t")], max_batch_bytes=25)
+    (identity,) = decisions.record(ledger, epoch, [wanted("t")])
     claim = decisions.claim(ledger, identity, 1, "w")
     assert claim is not None
     assert [update.id for update in claim.updates] == [1, 2]

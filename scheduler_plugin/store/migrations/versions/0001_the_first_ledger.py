@@ -36,6 +36,8 @@ def upgrade() -> None:
                 "held",
                 "released",
                 "access_learnt",
+                "demanded",
+                "demand_ended",
                 name="eventkind",
                 native_enum=False,
                 create_constraint=True,
@@ -73,10 +75,11 @@ def upgrade() -> None:
         sa.Column("taken_in_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("defined_at_event", sa.BigInteger(), nullable=False),
         sa.Column("removed_at", sa.DateTime(timezone=True), nullable=True),
-        sa.CheckConstraint("kind IN ('table', 'view')", name=op.f("ck_object_kind")),
+        sa.CheckConstraint("kind IN ('table', 'view', 'backfill')", name=op.f("ck_object_kind")),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_object")),
         schema="freshet",
     )
+    op.create_index("ix_object_parents", "object", ["parents"], unique=False, schema="freshet", postgresql_using="gin")
     op.create_table(
         "access",
         sa.Column("object", sa.Text(), nullable=False),
@@ -219,6 +222,8 @@ def upgrade() -> None:
                 "loading",
                 "loaded",
                 "quarantined",
+                "replaced",
+                "dropped",
                 name="updatestate",
                 native_enum=False,
                 create_constraint=True,
@@ -230,6 +235,12 @@ def upgrade() -> None:
         sa.Column("rows", sa.BigInteger(), nullable=True),
         sa.Column("reason", sa.Text(), nullable=True),
         sa.Column("settled_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("modified_ns", sa.BigInteger(), nullable=True),
+        sa.Column("also_as", postgresql.ARRAY(sa.Text()), server_default=sa.text("'{}'"), nullable=False),
+        sa.Column("archived", sa.Text(), nullable=True),
+        sa.Column("ungated", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.Column("origin_id", sa.BigInteger(), nullable=True),
+        sa.ForeignKeyConstraint(["origin_id"], ["freshet.update.id"], name=op.f("fk_update_origin_id")),
         sa.ForeignKeyConstraint(["batch_id"], ["freshet.batch.id"], name=op.f("fk_update_batch_id")),
         sa.ForeignKeyConstraint(["table_name"], ["freshet.object.name"], name=op.f("fk_update_table_name")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_update")),
@@ -245,6 +256,7 @@ def upgrade() -> None:
         schema="freshet",
         postgresql_where=sa.text("state = 'pending'"),
     )
+    op.create_index("ix_update_table_name_path", "update", ["table_name", "path"], unique=False, schema="freshet")
     op.create_index("ix_update_table_name_state", "update", ["table_name", "state"], unique=False, schema="freshet")
     op.create_table(
         "cost",
@@ -255,6 +267,7 @@ def upgrade() -> None:
         sa.Column("units", sa.BigInteger(), nullable=False),
         sa.Column("bytes_in", sa.BigInteger(), nullable=False),
         sa.Column("bytes_out", sa.BigInteger(), nullable=False),
+        sa.Column("way", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(["decision_id"], ["freshet.decision.id"], name=op.f("fk_cost_decision_id")),
         sa.ForeignKeyConstraint(["object"], ["freshet.object.name"], name=op.f("fk_cost_object")),
         sa.PrimaryKeyConstraint("decision_id", name=op.f("pk_cost")),
@@ -285,6 +298,7 @@ def upgrade() -> None:
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("raw", sa.Text(), nullable=True),
         sa.Column("at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("resolution", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(["table_name"], ["freshet.object.name"], name=op.f("fk_quarantined_row_table_name")),
         sa.ForeignKeyConstraint(["update_id"], ["freshet.update.id"], name=op.f("fk_quarantined_row_update_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_quarantined_row")),
@@ -292,6 +306,76 @@ def upgrade() -> None:
     )
     op.create_index(
         "ix_quarantined_row_table_name_at", "quarantined_row", ["table_name", "at"], unique=False, schema="freshet"
+    )
+    op.create_index("ix_quarantined_row_update_id", "quarantined_row", ["update_id"], unique=False, schema="freshet")
+    op.create_table(
+        "action",
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
+        sa.Column("at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("who", sa.Text(), nullable=False),
+        sa.Column("what", sa.Text(), nullable=False),
+        sa.Column("object", sa.Text(), nullable=False),
+        sa.Column("why", sa.Text(), nullable=False),
+        sa.Column("detail", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_action")),
+        schema="freshet",
+    )
+    op.create_index("ix_action_object_at", "action", ["object", "at"], unique=False, schema="freshet")
+    op.create_table(
+        "backfill",
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
+        sa.Column("object", sa.Text(), nullable=False),
+        sa.Column("mode", sa.Text(), nullable=False),
+        sa.Column("covers_from", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("covers_to", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("weight", sa.Double(), nullable=False),
+        sa.Column(
+            "state",
+            sa.Enum(
+                "running",
+                "paused",
+                "stopped",
+                "done",
+                name="backfillstate",
+                native_enum=False,
+                create_constraint=True,
+                length=20,
+            ),
+            nullable=False,
+        ),
+        sa.Column("who", sa.Text(), nullable=False),
+        sa.Column("why", sa.Text(), nullable=False),
+        sa.Column("started_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
+        sa.ForeignKeyConstraint(["object"], ["freshet.object.name"], name=op.f("fk_backfill_object")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_backfill")),
+        schema="freshet",
+    )
+    op.create_index(
+        "uq_backfill_open",
+        "backfill",
+        ["object"],
+        unique=True,
+        schema="freshet",
+        postgresql_where=sa.text("state IN ('running', 'paused')"),
+    )
+    op.create_table(
+        "backfill_piece",
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
+        sa.Column("backfill_id", sa.BigInteger(), nullable=False),
+        sa.Column("position", sa.BigInteger(), nullable=False),
+        sa.Column("what", sa.Text(), nullable=False),
+        sa.Column("object", sa.Text(), nullable=False),
+        sa.Column("updates", postgresql.ARRAY(sa.BigInteger()), nullable=False),
+        sa.Column("bytes_in", sa.BigInteger(), nullable=False),
+        sa.Column("decision_id", sa.BigInteger(), nullable=True),
+        sa.Column("outcome", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
+        sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
+        sa.ForeignKeyConstraint(["backfill_id"], ["freshet.backfill.id"], name=op.f("fk_backfill_piece_backfill_id")),
+        sa.ForeignKeyConstraint(["decision_id"], ["freshet.decision.id"], name=op.f("fk_backfill_piece_decision_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_backfill_piece")),
+        sa.UniqueConstraint("backfill_id", "position", name=op.f("uq_backfill_piece_backfill_id_position")),
+        schema="freshet",
     )
     op.create_table(
         "version",
@@ -303,6 +387,7 @@ def upgrade() -> None:
         sa.Column("valid_to", sa.DateTime(timezone=True), nullable=True),
         sa.Column("rows", sa.BigInteger(), nullable=False),
         sa.Column("reads", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("expired_at", sa.DateTime(timezone=True), nullable=True),
         sa.ForeignKeyConstraint(["decision_id"], ["freshet.decision.id"], name=op.f("fk_version_decision_id")),
         sa.ForeignKeyConstraint(["object"], ["freshet.object.name"], name=op.f("fk_version_object")),
         sa.PrimaryKeyConstraint("object", "snapshot_id", name=op.f("pk_version")),
@@ -311,11 +396,90 @@ def upgrade() -> None:
     op.create_index(
         "ix_version_object_committed_at", "version", ["object", "committed_at"], unique=False, schema="freshet"
     )
+    for name, condition in (("ix_version_open", "valid_to IS NULL"), ("ix_version_kept", "expired_at IS NULL")):
+        op.create_index(
+            name, "version", ["object"], unique=False, schema="freshet", postgresql_where=sa.text(condition)
+        )
+    # Readers: what they hold, what they want run, what they asked.
+    op.create_table(
+        "pin",
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
+        sa.Column("reader", sa.Text(), nullable=False),
+        sa.Column("object", sa.Text(), nullable=False),
+        sa.Column("snapshot_id", sa.BigInteger(), nullable=False),
+        sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(["object"], ["freshet.object.name"], name=op.f("fk_pin_object")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_pin")),
+        schema="freshet",
+    )
+    op.create_index("ix_pin_object", "pin", ["object"], unique=False, schema="freshet")
+    op.create_index("ix_pin_reader", "pin", ["reader"], unique=False, schema="freshet")
+    op.create_table(
+        "demand",
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
+        sa.Column("object", sa.Text(), nullable=False),
+        sa.Column("by", sa.Text(), nullable=False),
+        sa.Column("why", sa.Text(), nullable=False),
+        sa.Column("deadline", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("run", sa.Boolean(), nullable=False),
+        sa.Column("made_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("outcome", sa.Text(), nullable=True),
+        sa.ForeignKeyConstraint(["object"], ["freshet.object.name"], name=op.f("fk_demand_object")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_demand")),
+        schema="freshet",
+    )
+    op.create_index(
+        "ix_demand_open",
+        "demand",
+        ["id"],
+        unique=False,
+        schema="freshet",
+        postgresql_where=sa.text("ended_at IS NULL"),
+    )
+    op.create_table(
+        "query",
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
+        sa.Column("sql", sa.Text(), nullable=False),
+        sa.Column("by", sa.Text(), nullable=False),
+        sa.Column("asked_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("deadline", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("max_staleness", sa.Double(), nullable=True),
+        sa.Column("prefer", sa.Double(), nullable=True),
+        sa.Column("as_of", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("objects", postgresql.ARRAY(sa.Text()), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("instant", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("versions", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
+        sa.Column("freshness", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
+        sa.Column("trade_off", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
+        sa.Column("spark_seconds", sa.Double(), nullable=True),
+        sa.Column("rows", sa.BigInteger(), nullable=True),
+        sa.Column("started_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_query")),
+        schema="freshet",
+    )
+    op.create_index("ix_query_asked_at", "query", ["asked_at"], unique=False, schema="freshet")
+    op.create_index(
+        "ix_query_waiting",
+        "query",
+        ["deadline"],
+        unique=False,
+        schema="freshet",
+        postgresql_where=sa.text("state = 'waiting'"),
+    )
     # ### end Alembic commands ###
 
 
 def downgrade() -> None:
     # ### commands auto generated by Alembic - please adjust! ###
+    for table in ("query", "demand", "pin"):
+        op.drop_table(table, schema="freshet")
+    op.drop_table("backfill_piece", schema="freshet")
+    op.drop_table("backfill", schema="freshet")
+    op.drop_table("action", schema="freshet")
     op.drop_index("ix_version_object_committed_at", table_name="version", schema="freshet")
     op.drop_table("version", schema="freshet")
     op.drop_index("ix_quarantined_row_table_name_at", table_name="quarantined_row", schema="freshet")
