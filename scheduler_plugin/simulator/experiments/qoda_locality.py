@@ -71,10 +71,7 @@ def run(quick: bool, progress: Progress) -> Report:
 def draw(path: Path, names: Sequence[str], speeds: Sequence[float], rows: Sequence[Sequence[Cell]]) -> None:
     """QoD against speed, one line per stream."""
     figure, (axes,) = picture.panels(1, title="QoDA and the temporal locality of the update stream")
-    series = {
-        f"updates of a relation {name}": [float(str(row[2 + place])) for row in rows]
-        for place, name in enumerate(names)
-    }
+    series = {f"updates {name}": [float(str(row[2 + place])) for row in rows] for place, name in enumerate(names)}
     picture.lines(axes, [100 * speed for speed in speeds], series)
     picture.finished(axes, x="processing speed (% of the incoming rate)", y="QoD (share of fresh reads)")
     picture.saved(figure, path)
