@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "doctor": "say what is there, what is missing, and what to do about it",
         "check": "check the catalog and show what it holds",
         "announce": "tell of files for a feed, wherever they lie",
+        "quarantine": "list what was kept out and why; release, retry or drop it",
         "simulate": "run one policy over one workload and print the result",
         "policies": "list the policies the simulator and the scheduler know",
         "experiment": "run one of the papers' experiments again",
