@@ -25,6 +25,10 @@ class JobStarted:
     at: float
     #: How many pending updates a load takes, oldest first; None means all of them.
     updates: int | None = None
+    #: For a refresh that reads older versions of its inputs than they hold now: the time these are current up to, and
+    #: when the first update arrived that they lack.
+    current_to: float | None = None
+    lacks: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,11 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from scheduler_plugin.brain.exact import ExactSum
+
 
 class Update(NamedTuple):
     """One update of a table, as it waits and is loaded."""
@@ -32,6 +37,7 @@ class Measures:
         "_aged_to",
         "_current_to",
         "_longest_spell",
+        "_spell_time",
         "_stale_from",
         "_stale_time",
         "_tables",
@@ -41,7 +47,6 @@ class Measures:
         "max_stretch",
         "penalty",
         "since",
-        "spell_time",
         "stretch_sum",
         "stretched",
         "until",
@@ -64,7 +69,7 @@ class Measures:
         self._tables = tables
         #: Stale spells of views that ended, and how long they were together.
         self.finished_spells = 0
-        self.spell_time = 0.0
+        self._spell_time = ExactSum()
         #: Sum of squared lengths of the updates that arrived; half of it bounds the staleness from below.
         self.low = 0.0
         #: Sum over batches of the squared time from the batch's first interval to its end.
@@ -88,7 +93,7 @@ class Measures:
         self._stale_from[position] = math.nan
         if not self._tables[position]:
             self.finished_spells += 1
-            self.spell_time += at - began
+            self._spell_time.add(at - began)
 
     def moves_on(self, position: int, at: float) -> None:
         """The object is about to become current up to a later time."""
@@ -125,6 +130,17 @@ class Measures:
         passed = now - self.since
         return 1.0 - (self._stale_time[position] + self._open_spell(position, now)) / passed if passed > 0 else 1.0
 
+    def fresh_shares(self, now: float) -> npt.NDArray[np.float64]:
+        """The `fresh_share` of every object."""
+        now = min(now, self.until)
+        passed = now - self.since
+        if passed <= 0:
+            return np.ones(len(self._stale_from))
+        began, stale = np.frombuffer(self._stale_from), np.frombuffer(self._stale_time)
+        with np.errstate(over="ignore"):  # as floats do; what is out of range shows in the result
+            open_spell = np.where(np.isnan(began), 0.0, np.maximum(0.0, now - began))
+            return 1.0 - (stale + open_spell) / passed
+
     def longest_spell(self, position: int, now: float) -> float:
         """The longest time the object was stale without a break."""
         return max(self._longest_spell[position], self._open_spell(position, min(now, self.until)))
@@ -143,7 +159,7 @@ class Measures:
 
     @property
     def mean_spell(self) -> float:
-        return self.spell_time / self.finished_spells if self.finished_spells else 0.0
+        return self._spell_time.value / self.finished_spells if self.finished_spells else 0.0
 
     def _open_spell(self, position: int, now: float) -> float:
         began = self._stale_from[position]

@@ -11,6 +11,8 @@ import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from typing import ClassVar
 
 from scheduler_plugin.brain.warehouse import Warehouse, Watch
@@ -128,11 +130,14 @@ class Policy(ABC):
         """How many slots it fills, busy ones included."""
         return warehouse.slots if self.slots is None else self.slots
 
-    def candidates(self, warehouse: Warehouse, now: float) -> list[Candidate]:
-        """Everything that could start now, best first."""
-        return [
-            self._candidate(warehouse, each, now) for each in self._ranked(warehouse, self.startable(warehouse), now)
-        ]
+    def candidates(self, warehouse: Warehouse, now: float, limit: int | None = None) -> list[Candidate]:
+        """What could start now, best first: everything, or the best few at the cost of a decision."""
+        found = self.startable(warehouse) if limit is None else self.foremost(warehouse, limit)
+        return [self._candidate(warehouse, each, now) for each in self._ranked(warehouse, found, now)[:limit]]
+
+    def foremost(self, warehouse: Warehouse, count: int) -> Iterable[int]:
+        """Objects that could start now, among them the best `count`. A policy that keeps a ranking looks at few."""
+        return self.startable(warehouse)
 
     def explain(self, warehouse: Warehouse, now: float, name: str) -> Explanation:
         """Why an object is, or is not, next."""
@@ -210,6 +215,13 @@ class Lane:
     def put_back(self, entry: tuple[float, int]) -> None:
         heapq.heappush(self.heap, entry)
 
+    def first(self, ready: set[int], count: int) -> list[tuple[float, int]]:
+        """The best entries, as many as there are up to `count`."""
+        taken = list(islice(iter(partial(self.take, ready), None), count))
+        for entry in taken:
+            self.put_back(entry)
+        return taken
+
 
 class Ranked(Policy):
     """A policy whose order between two objects changes only when something happens to one of them.
@@ -258,6 +270,10 @@ class Ranked(Policy):
         for lane, entry in taken:  # until it is told that they started
             lane.put_back(entry)
         return choices
+
+    def foremost(self, warehouse: Warehouse, count: int) -> Iterable[int]:
+        self._catch_up(warehouse)
+        return {each for lane in self._lanes.values() for _, each in lane.first(warehouse.ready, count)}
 
     def _catch_up(self, warehouse: Warehouse) -> None:
         if self._warehouse is not warehouse or self._watch is None:

@@ -49,6 +49,57 @@ class Reader:
         self.seen.append(version)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Together:
+    """One version of each object, all of them true in [since, until) and so at one instant."""
+
+    #: Per history the version's place in it; None where no version will do and that was allowed.
+    places: list[int | None]
+    since: float
+    until: float
+
+
+def together(
+    histories: Sequence[Sequence[Version]], before: float = math.inf, *, some: bool = False
+) -> Together | None:
+    """The newest versions that were true together before an instant; None when there are none.
+
+    A history is one object's versions, oldest first, none of them empty and no two overlapping. From the newest on, the
+    end of whatever is true there bounds where all others may begin, until nothing moves. With `some`, histories that
+    begin too late are left out instead.
+
+    >>> old, new, other = Version(ltb=1, utb=5), Version(ltb=7), Version(ltb=2, utb=6)
+    >>> together([[old, new], [other]])
+    Together(places=[0, 0], since=2, until=5)
+    """
+    places: list[int | None] = [len(history) - 1 if history else None for history in histories]
+    until, moved = before, True
+    while moved:
+        moved = False
+        for number, history in enumerate(histories):
+            place = places[number]
+            while place is not None and history[place].ltb >= until:
+                place = place - 1 if place else None
+            places[number] = place
+            if place is not None and history[place].utb < until:
+                until, moved = history[place].utb, True
+    if None in places and not some:
+        return None
+    since = max((history[at].ltb for history, at in zip(histories, places, strict=True) if at is not None), default=0.0)
+    return Together(places=places, since=since, until=until)
+
+
+def floor(histories: Sequence[Sequence[Version]]) -> float:
+    """Versions that ended before this are not among the newest common ones of any objects, nor will they ever be.
+
+    For objects that have a common instant, the search above never comes below the newest one; so where it ends for all
+    of them at once is not above where it ends for any.
+    """
+    found = together(histories, some=True)
+    assert found is not None, "it is always found when histories may be left out"
+    return found.until
+
+
 class Rule(Protocol):
     """Which version a reader takes, and which versions nobody can take any more."""
 

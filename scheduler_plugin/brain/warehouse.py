@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from scheduler_plugin.brain import events
+from scheduler_plugin.brain.exact import ExactSum
 from scheduler_plugin.brain.graph import Graph
 from scheduler_plugin.brain.measures import Measures, Update
 from scheduler_plugin.brain.objects import Declared, Table
@@ -117,14 +118,12 @@ class Warehouse:
         self.held: set[int] = set()
         #: Stale, idle, not held, nothing stale above: what may start now.
         self.ready: set[int] = set()
-        #: Expected slot-seconds to make everything fresh; what a load under way has taken no longer counts.
-        self.backlog = 0.0
-        #: How many objects are stale.
-        self.stale = 0
-        #: Expected slot-seconds of one run of everything, apart from what depends on the updates.
-        self.one_pass = math.fsum(self.fixed)
+        self._backlog = ExactSum()
+        #: Table -> what its pending updates count in the backlog.
+        self._weighed: dict[int, float] = {}
+        self._one_pass = ExactSum(self.fixed)
         views = [position for position in range(count) if not self.graph.tables[position]]
-        self._view_costs = math.fsum(self.fixed[each] for each in views)
+        self._view_costs = ExactSum(self.fixed[each] for each in views)
         #: How many views are materialized.
         self.views = sum(not self.graph.virtual[each] for each in views)
         self.measures = Measures(current_to=self.current_to, tables=self.graph.tables, since=since, until=until)
@@ -212,9 +211,19 @@ class Warehouse:
         return fixed + self.per_update[position] * taken + self.per_length[position] * length
 
     @property
+    def backlog(self) -> float:
+        """Expected slot-seconds to make everything fresh; what a load under way has taken no longer counts."""
+        return self._backlog.value
+
+    @property
+    def one_pass(self) -> float:
+        """Expected slot-seconds of one run of everything, apart from what depends on the updates."""
+        return self._one_pass.value
+
+    @property
     def mean_view_cost(self) -> float:
         """Mean cost of a refresh over all materialized views; 0 without any."""
-        return self._view_costs / self.views if self.views else 0.0
+        return self._view_costs.value / self.views if self.views else 0.0
 
     def is_next_arrival(self, table: int) -> bool:
         """Whether the table may load, when loads keep the order of arrival."""
@@ -243,7 +252,7 @@ class Warehouse:
             self.pending_length[table] = 0.0
         waiting.append(update)
         self.pending_length[table] += update.length
-        self.backlog += self.per_update[table] + self.per_length[table] * update.length
+        self._weigh(table)
         if before is None or release > before:
             self.newest[table] = release
             if before is not None:
@@ -272,6 +281,10 @@ class Warehouse:
                 missing=min((self.missing[each] for each in parents), default=math.inf),
                 current_to=min((self.current_to[each] for each in parents), default=math.inf),
             )
+            if event.lacks is not None:
+                job.missing = min(job.missing, event.lacks)
+            if event.current_to is not None:
+                job.current_to = min(job.current_to, event.current_to)
         self.running[position] = job
         self.ready.discard(position)
 
@@ -291,11 +304,11 @@ class Warehouse:
             raise IllegalMove(f"{event.object} cannot start with {taken} updates; a batch has at least one")
         batch = tuple(waiting.popleft() for _ in range(taken))
         length = sum(update.length for update in batch)
-        self.backlog -= self.per_update[table] * taken + self.per_length[table] * length
         if waiting:
             self.pending_length[table] -= length
         else:
             del self.pending[table], self.pending_length[table]
+        self._weigh(table)
         if self.arrival_order:
             self._arrivals.popleft()
             if self._arrivals:
@@ -332,7 +345,7 @@ class Warehouse:
             length = sum(update.length for update in job.batch)
             self.pending.setdefault(position, deque()).extendleft(reversed(job.batch))
             self.pending_length[position] = self.pending_length.get(position, 0.0) + length
-            self.backlog += self.per_update[position] * len(job.batch) + self.per_length[position] * length
+            self._weigh(position)
             if self.arrival_order:
                 overtaken = self._arrivals[0] if self._arrivals else position
                 self._arrivals.appendleft(position)
@@ -349,22 +362,30 @@ class Warehouse:
     def _cost_learnt(self, event: events.CostLearnt) -> None:
         position = self.number(event.object)
         if event.cost is not None and not self.graph.virtual[position]:
-            more = event.cost - self.fixed[position]
-            self.fixed[position] = event.cost
-            self.one_pass += more
+            sums = [self._one_pass]
             if not self.graph.tables[position]:
-                self._view_costs += more
+                sums.append(self._view_costs)
             if self.missing[position] != math.inf:
-                self.backlog += more
+                sums.append(self._backlog)
+            for each in sums:
+                each.take(self.fixed[position])
+                each.add(event.cost)
+            self.fixed[position] = event.cost
         if event.per_update is not None:
-            more = event.per_update - self.per_update[position]
             self.per_update[position] = event.per_update
-            self.backlog += more * len(self.pending.get(position, ()))
         if event.per_length is not None:
-            more = event.per_length - self.per_length[position]
             self.per_length[position] = event.per_length
-            self.backlog += more * self.pending_length.get(position, 0.0)
+        self._weigh(position)
         self._settle(position)
+
+    def _weigh(self, table: int) -> None:
+        """Counts in the backlog what the table's pending updates cost now."""
+        waiting = self.pending.get(table)
+        self._backlog.take(self._weighed.pop(table, 0.0))
+        if waiting:
+            cost = self.per_update[table] * len(waiting) + self.per_length[table] * self.pending_length[table]
+            self._weighed[table] = cost
+            self._backlog.add(cost)
 
     def _access_changed(self, event: events.AccessChanged) -> None:
         position = self.number(event.object)
@@ -406,8 +427,7 @@ class Warehouse:
         turned = [first]
         while turned:
             parent = turned.pop()
-            self.stale += 1
-            self.backlog += self.fixed[parent]
+            self._backlog.add(self.fixed[parent])
             self.measures.turned_stale(parent, at)
             for child in self.graph.children[parent]:
                 stale_parents[child] += 1
@@ -425,9 +445,7 @@ class Warehouse:
         while turned:
             parent = turned.pop()
             self.missing[parent] = math.inf
-            self.stale -= 1
-            # Nothing stale is exactly nothing to do, whatever rounding did on the way.
-            self.backlog = self.backlog - self.fixed[parent] if self.stale else 0.0
+            self._backlog.take(self.fixed[parent])
             self.measures.turned_fresh(parent, at)
             for child in self.graph.children[parent]:
                 self.stale_parents[child] -= 1

@@ -19,7 +19,7 @@ from scheduler_plugin.catalog.expectations import read_expectations
 from scheduler_plugin.catalog.feeds import read_feed
 from scheduler_plugin.catalog.graph import cycles, levels
 from scheduler_plugin.catalog.groups import read_groups
-from scheduler_plugin.catalog.model import Catalog, Feed, Policy, Retention, Source, Table, View
+from scheduler_plugin.catalog.model import DEFAULT_OWNER, Catalog, Feed, Policy, Retention, Source, Table, View
 from scheduler_plugin.catalog.parents import NotASelectError, parents_of
 from scheduler_plugin.catalog.problems import CatalogError, Fields, Problems, mapping, shown
 from scheduler_plugin.catalog.yaml_file import read_yaml
@@ -176,6 +176,7 @@ class _Reader:
                 weight=fields.take("weight", values.positive, 1.0),
                 staleness_limit=fields.take("staleness_limit", values.duration, None),
                 access=fields.take("access", values.not_negative, 1.0),
+                owner=fields.take("owner", values.text, DEFAULT_OWNER),
                 when_parent_blocked=fields.take("when_parent_blocked", values.one_of(("refresh", "hold")), "refresh"),
             )
             fields.done()

@@ -12,6 +12,7 @@ from re import Pattern
 from typing import Any, Literal
 
 OnFail = Literal["block", "drop", "warn"]
+DEFAULT_OWNER = "freshet"
 
 
 def landing_path(landing: str, base: str) -> str:
@@ -104,6 +105,8 @@ class Table:
     staleness_limit: float | None
     #: Reads per minute to assume until real ones have been counted.
     access: float
+    #: Whom Airflow names as the owner of its DAG.
+    owner: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +122,7 @@ class View:
     weight: float
     staleness_limit: float | None
     access: float
+    owner: str
     #: While a table it is made from has files in quarantine: it goes on, or waits until somebody has dealt with them.
     when_parent_blocked: Literal["refresh", "hold"]
 

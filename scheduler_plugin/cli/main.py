@@ -1,7 +1,8 @@
 """`freshet COMMAND`: finds the command's module, imports that one alone, and runs it.
 
 A command is a module of this package with two functions: `arguments(parser)` declares its options, and `run(options)`
-does the work and returns the exit code. Adding one touches the table below and one file.
+does the work and returns the exit code. With OTHER_WORDS_GO_ON, `options.others` has the words it did not declare.
+Adding one touches the table below and one file.
 """
 
 import argparse
@@ -34,6 +35,10 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "status": "show the services, how fresh each object is, and the latest decisions",
         "logs": "show the services' logs; -f follows them",
         "doctor": "say what is there, what is missing, and what to do about it",
+        "run": "run an object now, before everything else",
+        "query": "read with a deadline, a staleness limit, or as of a time",
+        "versions": "list the versions of an object and when each was true",
+        "access": "announce reads that others have done",
         "check": "check the catalog and show what it holds",
         "announce": "tell of files for a feed, wherever they lie",
         "quarantine": "list what was kept out and why; release, retry or drop it",
@@ -75,7 +80,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog=f"freshet {name}", description=command.__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     command.arguments(parser)
-    options = parser.parse_args(words[1:])
+    options, others = parser.parse_known_args(words[1:])
+    if getattr(command, "OTHER_WORDS_GO_ON", False):
+        options.others = others
+    elif others:
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
     try:
         return int(command.run(options) or 0)
     except UserError as error:

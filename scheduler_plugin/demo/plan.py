@@ -1,6 +1,6 @@
 """What the replay will drop, and when: a pure plan, the same for the same input.
 
-Flights and weather come in event-time order, a file every few simulated hours, and three times as often while the storm
+Flights and weather come in event-time order, a file every few simulated hours, and four times as often while the storm
 of 8 and 9 February 2013 lasts: half the flights were cancelled, and more lands than can be refreshed one by one. The
 registers (planes, airports, airlines) come in parts: most of each at the start, the rest now and then.
 
@@ -20,9 +20,9 @@ from scheduler_plugin.demo.source import EVENTS, REGISTERS
 
 HOUR = timedelta(hours=1)
 #: Seconds of the replay between files of a feed when nothing special happens.
-QUIET_SECONDS = 10.0
+QUIET_SECONDS = 20.0
 #: How much more often files land in the storm.
-SURGE = 3
+SURGE = 4
 #: Shares of the replay after which another part of each register arrives, and how much of it comes first.
 REGISTER_PARTS = (0.0, 0.25, 0.5, 0.75)
 FIRST_PART = 0.85

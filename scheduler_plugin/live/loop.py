@@ -27,7 +27,7 @@ from scheduler_plugin.live.landing import LandingWatcher
 from scheduler_plugin.live.listing import LandingLister
 from scheduler_plugin.live.scheduler import PAUSED, Scheduler
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import accesses, decisions, freshness, lease, objects
+from scheduler_plugin.store import accesses, decisions, demands, freshness, lease, objects
 from scheduler_plugin.store.database import Database, Listener, log_events
 from scheduler_plugin.store.freshness import LoggedEvent
 from scheduler_plugin.store.models import EventKind
@@ -111,6 +111,7 @@ class Loop:
         self._take_in(events)
         self._log_holds()
         self._learn_access()
+        self._end_demands()
         state = self._state()
         chosen = self._scheduler.choose(time.time()) if state == "deciding" else []
         decided = decisions.record(self._database, self._epoch, chosen)
@@ -223,6 +224,13 @@ class Loop:
                 events = [(EventKind.HELD, name, {"by": PAUSED}) for name in held]
                 events += [(EventKind.RELEASED, name, {"by": PAUSED}) for name in released]
                 log_events(connection, now, events)
+            self._take_in(freshness.events_after(self._database, self._seen))
+
+    def _end_demands(self) -> None:
+        ended, self._scheduler.ended = self._scheduler.ended, []
+        demands.end(self._database, self._epoch, ended)
+        if overdue := self._scheduler.demands.overdue(time.time()):
+            demands.withdraw(self._database, overdue, "missed")
             self._take_in(freshness.events_after(self._database, self._seen))
 
     def _learn_access(self) -> None:

@@ -23,6 +23,7 @@ from scheduler_plugin.brain import (
     UpdateArrived,
     Warehouse,
 )
+from scheduler_plugin.brain.demands import Demand, Demands, Ended
 from scheduler_plugin.catalog.rows import declared
 from scheduler_plugin.store.decisions import NewDecision
 from scheduler_plugin.store.freshness import Change, LoggedEvent
@@ -52,6 +53,8 @@ class Trouble:
     """An object whose jobs keep failing: it waits, longer each time."""
 
     failures: int
+    #: When the last one failed.
+    at: float
     until: float
 
 
@@ -91,6 +94,9 @@ class Scheduler:
         self.running: dict[str, Running] = {}
         self.troubles: dict[str, Trouble] = {}
         self.holds = Holds()
+        self.demands = Demands()
+        #: Demands that ended, with how and when; whoever writes them down empties it.
+        self.ended: list[tuple[int, str, datetime]] = []
         self._told: dict[str, tuple[bool, float]] = {}
 
     # Following the log ------------------------------------------------------------------------------------------
@@ -125,12 +131,35 @@ class Scheduler:
                 self._release(name, logged.body["by"], logged.at.timestamp())
             case EventKind.ACCESS_LEARNT:
                 self._apply(AccessChanged(object=name, at=logged.at.timestamp(), access=logged.body["access"]))
+            case EventKind.DEMANDED:
+                self._demanded(name, logged)
+            case EventKind.DEMAND_ENDED:
+                self.demands.drop(logged.body["demand"])
+        if self.demands.open:
+            self._note(self.demands.met(self.warehouse), logged.at)
         return list(self._changes(name, logged.at))
 
     def standing(self, at: datetime) -> list[Change]:
         """Every object as it stands."""
         self._told.clear()
         return [change for name in self.rows for change in self._change(name, at)]
+
+    def _demanded(self, name: str, logged: LoggedEvent) -> None:
+        body = logged.body
+        self.demands.add(
+            Demand(
+                number=body["demand"],
+                object=name,
+                at=logged.at.timestamp(),
+                deadline=math.inf if body["deadline"] is None else body["deadline"],
+                by=body["by"],
+                why=body["why"],
+                run=body["run"],
+            )
+        )
+
+    def _note(self, ended: list[Ended], at: datetime) -> None:
+        self.ended += [(each.demand, each.how, at) for each in ended]
 
     def _started(self, name: str, logged: LoggedEvent) -> None:
         at, updates = logged.at.timestamp(), len(logged.body.get("updates", ()))
@@ -139,7 +168,17 @@ class Scheduler:
             decision=logged.body["decision"], slot=logged.body["slot"], updates=max(updates, 1), counts=counts
         )
         if counts:
-            self._apply(JobStarted(object=name, at=at, updates=updates or None))
+            body = logged.body
+            self._apply(
+                JobStarted(
+                    object=name,
+                    at=at,
+                    updates=updates or None,
+                    current_to=body.get("current_to"),
+                    lacks=body.get("lacks"),
+                )
+            )
+            self.demands.job_started(name)
         else:
             self._hold(name, "an older definition of it is running", at)
 
@@ -149,6 +188,7 @@ class Scheduler:
             self._release(name, "an older definition of it is running", at)
             return
         self._apply(JobFinished(object=name, at=at))
+        self.demands.job_ended(name)
         self.troubles.pop(name, None)
         self._release(name, "its jobs fail", at)
         self._learn_cost(name, at, float(logged.body["slot_seconds"]), job.updates)
@@ -159,8 +199,9 @@ class Scheduler:
             self._release(name, "an older definition of it is running", at)
             return
         self._apply(JobFailed(object=name, at=at))
+        self._note(self.demands.job_ended(name, failed=True), logged.at)
         failures = self.troubles[name].failures + 1 if name in self.troubles else 1
-        self.troubles[name] = Trouble(failures=failures, until=at + min(2.0**failures, LONGEST_PAUSE))
+        self.troubles[name] = Trouble(failures=failures, at=at, until=at + min(2.0**failures, LONGEST_PAUSE))
         self._hold(name, "its jobs fail", at)
 
     def _learn_cost(self, name: str, at: float, slot_seconds: float, updates: int) -> None:
@@ -213,13 +254,21 @@ class Scheduler:
                 self._release(name, "its jobs fail", now)
         taken = {job.slot for job in self.running.values()}
         free = [slot for slot in range(self.warehouse.slots) if slot not in taken]
+        demanded = self._demanded_now(free)
+        taken.update(each.slot for each in demanded)
+        free = [slot for slot in free if slot not in taken]
         if not free or not self.warehouse.ready:
-            return []
-        chosen = self.policy.choose(self.warehouse, now, free)
+            return demanded
+        first = {each.object for each in demanded}
+        chosen = [each for each in self.policy.choose(self.warehouse, now, free) if each.object not in first]
         names = {choice.object for choice in chosen}
         # The best of those that stay behind: for "what went first, and by how much".
-        others = [asdict(each) for each in self.policy.candidates(self.warehouse, now) if each.object not in names]
-        return [
+        others = [
+            asdict(each)
+            for each in self.policy.candidates(self.warehouse, now, len(names) + len(first) + PASSED_OVER)
+            if each.object not in names and each.object not in first
+        ]
+        return demanded + [
             NewDecision(
                 object=choice.object,
                 policy=self.policy_name,
@@ -228,13 +277,36 @@ class Scheduler:
                 why=choice.why,
                 figures={
                     "ingredients": self.policy.ingredients(self.warehouse, self.warehouse.number(choice.object), now),
-                    "candidates": len(names) + len(others),
+                    "candidates": len(self.warehouse.ready),
                     "passed_over": others[:PASSED_OVER],
                 },
                 parents=self.rows[choice.object].spec.get("reads", ()),
             )
             for choice in chosen
         ]
+
+    def _demanded_now(self, free: list[int]) -> list[NewDecision]:
+        """What is demanded goes before all that the policy would choose."""
+        turns = self.demands.turns(self.warehouse, self._may_start)
+        return [
+            NewDecision(
+                object=turn.object,
+                policy="demand",
+                slot=slot,
+                impact=0.0,
+                why=turn.why,
+                figures={"demand": turn.demand.number},
+                parents=self.rows[turn.object].spec.get("reads", ()),
+                upto=datetime.fromtimestamp(turn.demand.at, UTC),
+            )
+            for slot, turn in zip(free, turns, strict=False)
+        ]
+
+    def _may_start(self, name: str, demand: Demand) -> bool:
+        """What is held waits, demanded or not; but a demand made since the last failure is worth a try at once."""
+        reasons = self.holds.reasons.get(name, set())
+        trouble = self.troubles.get(name)
+        return not reasons or (reasons == {"its jobs fail"} and trouble is not None and trouble.at < demand.at)
 
     def accesses(self, per_minute: Mapping[str, float], prior_share: float) -> dict[str, float]:
         """How popular each object is taken to be, where that has changed by a tenth or more.

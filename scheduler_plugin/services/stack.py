@@ -25,6 +25,8 @@ from scheduler_plugin.services.settings import Settings
 SERVICES = (postgres.SERVICE, spark.SERVICE, *airflow.COMPONENTS)
 #: A busy two-core machine needs half a minute for Airflow; past this, something is wrong.
 PATIENCE_SECONDS = 180.0
+#: A paused tick never starts, which is no failure of a service: say so and go on.
+TICK_PATIENCE_SECONDS = 90.0
 #: Less room than this and Postgres stops in the middle of things.
 LEAST_FREE_BYTES = 300 * 2**20
 
@@ -186,6 +188,23 @@ class _Start:
         for component, record in records.items():
             self.wait(record, lambda c=component, r=record: airflow.is_healthy(c, r, airflow.health(settings)))
             progress.done(component, _ready(record, component in kept))
+        self.tick()
+
+    def tick(self) -> None:
+        """Until the loop has ticked once: Airflow must parse its DAG, schedule it and start its trigger before that."""
+        from scheduler_plugin.store import lease
+        from scheduler_plugin.store.database import Database
+
+        database = Database(self.settings.database_url)
+        try:
+            self.progress.doing("tick", "starting")
+            until = time.monotonic() + TICK_PATIENCE_SECONDS
+            while not lease.is_held(database) and time.monotonic() < until and not self.failed.wait(0.2):
+                pass
+            held = lease.is_held(database)
+            self.progress.done("tick", "at work" if held else "not yet: is `freshet_tick` paused in Airflow?")
+        finally:
+            database.close()
 
     def migrate(self, port: int) -> None:
         from scheduler_plugin.store.migrate import upgrade

@@ -81,7 +81,8 @@ class WeightedStaleness(Batching):
         self._weights: dict[float, int] = {}
 
     def key(self, warehouse: Warehouse, position: int) -> float:
-        return -warehouse.pending[position][0].start
+        # Without a weight all are equal, however long they have waited.
+        return -warehouse.pending[position][0].start if warehouse.weight[position] else 0.0
 
     def lane(self, warehouse: Warehouse, position: int) -> int:
         return self._weights.setdefault(warehouse.weight[position], len(self._weights))

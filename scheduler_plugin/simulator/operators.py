@@ -170,7 +170,7 @@ def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -
 
 
 def read_workload(fields: Fields) -> Workload:
-    if fields.whole("slots", 1, minimum=1) != 1:
+    if fields.slots() != 1:
         raise WorkloadError("slots must be 1: one operator works at a time")
     names, charts = [], []
     for path in fields.objects("paths"):
@@ -179,7 +179,7 @@ def read_workload(fields: Fields) -> Workload:
     unique(names, "paths")
     places = {name: place for place, name in enumerate(names)}
     arrivals = []
-    for arrival in fields.objects("arrivals", []):
+    for arrival in fields.objects("arrivals"):
         at = math.ceil(arrival.number("t", minimum=0))
         name = one_of(arrival.get("path"), arrival.path("path"), places)
         arrivals.append((at, places[name], arrival.whole("n", 1, minimum=0)))
@@ -254,13 +254,12 @@ def build(workload: Workload, unit: int) -> list[list[Operator]]:
 
 
 def work(workload: Workload, policy: Policy, *, keep: bool) -> tuple[list[float], list[Ran]]:
-    """The memory at each instant, and the schedule: work on one tuple without a break is one entry."""
+    """The memory at each instant, and the schedule, one entry for each unit of work."""
     unit = math.lcm(*(size.denominator for chart in workload.charts for _, size in chart))
     paths = build(workload, unit)
     memory: list[float] = []
     schedule: list[Ran] = []
     used = now = arrived = number = 0
-    worked_on = None
     while True:
         while arrived < len(workload.arrivals) and workload.arrivals[arrived][0] <= now:
             _, path, count = workload.arrivals[arrived]
@@ -276,12 +275,8 @@ def work(workload: Workload, policy: Policy, *, keep: bool) -> tuple[list[float]
         if operator is None and arrived == len(workload.arrivals) and workload.horizon is None:
             return memory, schedule
         if operator is not None:
-            head = operator.queue[0][0]
-            if keep and schedule and worked_on == head and schedule[-1].end == now:
-                schedule[-1] = Ran(start=schedule[-1].start, end=now + 1, object=schedule[-1].object, slot=0)
-            elif keep:
+            if keep:
                 schedule.append(Ran(start=now, end=now + 1, object=workload.names[operator.path], slot=0))
-            worked_on = head
             used += step(policy, operator)
         now += 1
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from scheduler_plugin.brain import knapsack
+from scheduler_plugin.brain import knapsack, preference
 from scheduler_plugin.simulator.result import Ran, result
 from scheduler_plugin.simulator.workload import Fields, Params, WorkloadError, finite, kind, unique
 
@@ -91,7 +91,7 @@ def share(fields: Fields, name: str) -> float:
 def parts(fields: Fields) -> frozenset[str | int]:
     """The partitions touched, named by texts or whole numbers."""
     found: set[str | int] = set()
-    for place, part in enumerate(fields.items("parts", [])):
+    for place, part in enumerate(fields.items("parts")):
         if not (isinstance(part, str) or type(part) is int):
             raise WorkloadError(f"{fields.path('parts')}[{place}] must be a text or a whole number, not {kind(part)}")
         found.add(part)
@@ -147,17 +147,16 @@ def pareto(queries: list[Query], updates: list[Update], bound: int | None) -> li
     capacity = preferred(queries, updates) if bound is None else bound
     if sum(len(update.dependents) for update in updates) > MOST_ITEMS:
         raise WorkloadError(f"updates: more than {MOST_ITEMS:,} pairs of an update and a dependent query")
-    classes = []
     for place, update in enumerate(updates):
         if max(update.cost, update.profit) * (len(queries) + 1) > knapsack.LARGEST_TOTAL:
             raise WorkloadError(f"updates[{place}]: c or p times the number of queries is above 2**53")
-        count = np.arange(1, len(update.dependents) + 1, dtype=np.int64)
-        classes.append((update.cost * update.dependents, update.profit * count))
     try:
-        chosen = knapsack.choose(classes, capacity)
+        return preference.before(
+            [preference.Work(cost=each.cost, profit=each.profit, dependents=each.dependents) for each in updates],
+            capacity,
+        )
     except ValueError as error:
         raise WorkloadError(f"updates: {error}") from None
-    return [0 if item is None else int(update.dependents[item]) for update, item in zip(updates, chosen, strict=True)]
 
 
 def queries_first(queries: list[Query], updates: list[Update], _bound: int | None) -> list[int]:

@@ -13,15 +13,14 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
+import numpy as np
+
 from scheduler_plugin.brain.graph import Graph, GraphError
 from scheduler_plugin.brain.measures import Measures
 from scheduler_plugin.brain.objects import Declared, Table, View
 from scheduler_plugin.simulator.drive import in_range
 from scheduler_plugin.simulator.result import Ran, result
 from scheduler_plugin.simulator.workload import Fields, Params, WorkloadError, kind, unique
-
-#: More slots than this are a slip of the keyboard.
-MOST_SLOTS = 1_000_000
 
 
 class World:
@@ -36,6 +35,8 @@ class World:
         count = len(objects)
         self.cost = [each.fixed if isinstance(each, Table) else each.cost for each in objects]
         self.access = [each.access for each in objects]
+        self._views = np.flatnonzero(np.frombuffer(bytes(self.graph.tables), dtype=np.uint8) == 0)
+        self._view_access = np.array(self.access, dtype=np.float64)[self._views]
         #: Updates of a relation that are not applied, the one under way included.
         self.waiting = array("q", bytes(8 * count))
         self.stale = bytearray(count)
@@ -84,8 +85,8 @@ class World:
 
     def qod(self, until: float) -> float:
         """Share of the accesses up to `until` that met a fresh view."""
-        views = ((view, self.access[view]) for view in range(len(self.access)) if not self.graph.tables[view])
-        return self.measures.qod(views, until)
+        fresh = self.measures.fresh_shares(until)[self._views]
+        return math.fsum((self._view_access * fresh).tolist())
 
 
 class Order(Protocol):
@@ -308,7 +309,7 @@ def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -
     every = given.number("every", 0.0, minimum=0)
     given.finish()
     fields = Fields(workload)
-    slots = fields.whole("slots", 1, minimum=1, maximum=MOST_SLOTS)
+    slots = fields.slots()
     horizon = fields.number("horizon", above=0)
     objects = read_objects(fields)
     try:

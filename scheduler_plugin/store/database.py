@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, func, literal, select, text
 from sqlalchemy.dialects.postgresql import insert
 
+from scheduler_plugin.store import validity
 from scheduler_plugin.store.models import Event, EventKind
 
 #: The channel the loop listens on.
@@ -82,11 +83,17 @@ class Listener:
 def log_events(
     connection: Connection, at: datetime, events: Sequence[tuple[EventKind, str | None, Mapping[str, Any]]]
 ) -> None:
-    """Appends events within a `logging_transaction` and wakes the loop when it commits."""
+    """Appends events within a `logging_transaction` and wakes the loop when it commits.
+
+    What has arrived ends the validity of every version that lacks it.
+    """
     if not events:
         return
     connection.execute(
         insert(Event),
         [{"at": at, "kind": kind, "object": name, "body": dict(body)} for kind, name, body in events],
     )
+    arrived = {name for kind, name, _ in events if kind == EventKind.UPDATE_ARRIVED and name is not None}
+    if arrived:
+        validity.close(connection, sorted(arrived), at)
     connection.execute(select(func.pg_notify(literal(CHANNEL), literal(""))))

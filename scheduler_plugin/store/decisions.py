@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, text, update
-from sqlalchemy.dialects.postgresql import distinct_on
+from sqlalchemy import Connection, func, insert, select, text, true, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from scheduler_plugin.store import arrivals
+from scheduler_plugin.store import arrivals, validity, versions
 from scheduler_plugin.store.database import Database, log_events
 from scheduler_plugin.store.lease import require_epoch
 from scheduler_plugin.store.models import (
@@ -49,8 +48,10 @@ class NewDecision:
     impact: float
     why: str
     figures: Mapping[str, Any]
-    #: Parents whose present snapshots the refresh must read; empty for a load.
+    #: Parents whose snapshots the refresh must read; empty for a load.
     parents: Sequence[str] = ()
+    #: A load takes only what had been released by then; None takes everything.
+    upto: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +104,8 @@ def record(database: Database, epoch: int, decisions: Sequence[NewDecision]) -> 
                 select(Object.kind, Object.spec).where(Object.name == decision.object)
             ).one()
             is_table = kind == "table"
-            batch = _open_batch(connection, decision.object, spec.get("max_batch")) if is_table else None
+            batch = _open_batch(connection, decision.object, spec.get("max_batch"), decision.upto) if is_table else None
+            reads = None if is_table else versions.choose(connection, decision.parents)
             statement = (
                 insert(Decision)
                 .values(
@@ -113,7 +115,7 @@ def record(database: Database, epoch: int, decisions: Sequence[NewDecision]) -> 
                     impact=decision.impact,
                     why=decision.why,
                     figures=dict(decision.figures),
-                    reads={} if is_table else current_snapshots(connection, decision.parents),
+                    reads={} if reads is None else reads.snapshots,
                     batch_id=batch,
                     epoch=epoch,
                     decided_at=now,
@@ -126,21 +128,29 @@ def record(database: Database, epoch: int, decisions: Sequence[NewDecision]) -> 
                 body["updates"] = list(
                     connection.execute(select(Update.id).where(Update.batch_id == batch).order_by(Update.id)).scalars()
                 )
+            if reads is not None and not reads.newest:
+                # The brain believes that it reads what its parents hold now.
+                body |= {"current_to": _seconds(reads.interval.since), "lacks": _seconds(reads.interval.until)}
             log_events(connection, now, [(EventKind.JOB_STARTED, decision.object, body)])
             ids.append(identity)
     return ids
 
 
-def _open_batch(connection: Connection, table: str, max_bytes: int | None) -> int:
-    """The table's unsettled batch, or a new one of all that is pending, oldest first, up to `max_bytes`."""
+def _open_batch(connection: Connection, table: str, max_bytes: int | None, upto: datetime | None) -> int:
+    """The table's unsettled batch, or a new one of all that is pending, oldest first, up to `max_bytes`.
+
+    With `upto`, of what had been released by then: what a demand asks for, so that it is true at one instant with the
+    rest of it, however much has arrived since.
+    """
     unsettled = connection.execute(
         select(Batch.id).where(Batch.table_name == table, Batch.settled_at.is_(None))
     ).scalar_one_or_none()
     if unsettled is not None:
         return unsettled
+    in_time = true() if upto is None else Update.release <= upto
     pending = connection.execute(
         select(Update.id, Update.size_bytes)
-        .where(Update.table_name == table, Update.state == UpdateState.PENDING)
+        .where(Update.table_name == table, Update.state == UpdateState.PENDING, in_time)
         .order_by(Update.release, Update.id)
         .limit(MOST_FILES)
     ).all()
@@ -158,16 +168,8 @@ def _open_batch(connection: Connection, table: str, max_bytes: int | None) -> in
     return batch
 
 
-def current_snapshots(connection: Connection, objects: Sequence[str]) -> dict[str, int | None]:
-    """Each object's newest committed snapshot; None before its first."""
-    rows = connection.execute(
-        select(Version.object, Version.snapshot_id)
-        .where(Version.object.in_(objects))
-        .ext(distinct_on(Version.object))
-        .order_by(Version.object, Version.committed_at.desc())
-    ).all()
-    newest = {row.object: row.snapshot_id for row in rows}
-    return {name: newest.get(name) for name in objects}
+def _seconds(at: datetime | None) -> float | None:
+    return None if at is None else at.timestamp()
 
 
 # Sending ---------------------------------------------------------------------------------------------------------
@@ -320,6 +322,8 @@ class Outcome:
     bytes_in: int
     bytes_out: int
     stages: Mapping[str, float]
+    #: Of a refresh: "full" or "difference".
+    way: str | None = None
     rows_by_update: Mapping[int, int] = field(default_factory=dict)
     covered: Mapping[int, tuple[datetime, datetime]] = field(default_factory=dict)
     #: (update, reason)
@@ -348,6 +352,11 @@ def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
         )
         _end_job(connection, claim, now, stages=dict(outcome.stages))
         if outcome.snapshot_id is not None:
+            valid = (
+                validity.of_reads(connection, decision.reads)
+                if decision.batch_id is None
+                else validity.of_batch(connection, claim.object, decision.batch_id)
+            )
             connection.execute(
                 upsert(Version)
                 .values(
@@ -355,6 +364,8 @@ def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
                     snapshot_id=outcome.snapshot_id,
                     decision_id=claim.decision,
                     committed_at=now,
+                    valid_from=valid.since,
+                    valid_to=valid.until,
                     rows=outcome.rows,
                     reads=dict(claim.reads),
                 )
@@ -369,6 +380,7 @@ def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
                 units=max(len(claim.updates), 1),
                 bytes_in=outcome.bytes_in,
                 bytes_out=outcome.bytes_out,
+                way=outcome.way,
             )
         )
         if decision.batch_id is not None:

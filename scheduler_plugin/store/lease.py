@@ -37,6 +37,13 @@ def take(database: Database, holder: str, lasts: timedelta) -> int | None:
         return int(epoch)
 
 
+def is_held(database: Database) -> bool:
+    """Whether a loop is at work: it holds the lease and has finished a tick."""
+    at_work = (Lease.expires_at > func.clock_timestamp()) & (Lease.last_tick != {})
+    with database.transaction() as connection:
+        return bool(connection.execute(select(at_work).where(Lease.id == 1)).scalar_one_or_none())
+
+
 def give_back(database: Database, holder: str) -> None:
     """Ends the lease at once, so that the next loop need not wait for it to expire."""
     with database.transaction() as connection:

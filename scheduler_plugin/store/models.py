@@ -69,6 +69,8 @@ class EventKind(StrEnum):
     HELD = "held"
     RELEASED = "released"
     ACCESS_LEARNT = "access_learnt"
+    DEMANDED = "demanded"
+    DEMAND_ENDED = "demand_ended"
 
 
 def _text_enum(kind: type[StrEnum]) -> Enum:
@@ -126,8 +128,12 @@ class Object(Base):
     defined_at_event: Mapped[int]
     removed_at: Mapped[datetime | None]
 
-    # A backfill is an object to the brain while it runs, so that one policy shares the slots among all.
-    __table_args__ = (CheckConstraint("kind IN ('table', 'view', 'backfill')", name="kind"),)
+    __table_args__ = (
+        # A backfill is an object to the brain while it runs, so that one policy shares the slots among all.
+        CheckConstraint("kind IN ('table', 'view', 'backfill')", name="kind"),
+        # Who derives from an object is asked at every arrival.
+        Index("ix_object_parents", "parents", postgresql_using="gin"),
+    )
 
 
 class CatalogVersion(Base):
@@ -300,7 +306,11 @@ class Freshness(Base):
 
 
 class Version(Base):
-    """One committed snapshot of an object, and the scheduler-clock interval in which it is the newest truth."""
+    """One committed snapshot of an object, and the scheduler-clock interval in which it is the newest truth.
+
+    [valid_from, valid_to): from the arrival of the newest update it holds to that of the first it lacks. None is
+    unbounded: nothing newer has arrived, or it was computed before anything had.
+    """
 
     __tablename__ = "version"
 
@@ -313,8 +323,89 @@ class Version(Base):
     rows: Mapped[int]
     #: Parent -> snapshot it was computed from.
     reads: Mapped[dict[str, Any]]
+    #: From then on nobody may begin to read it: its snapshot is being removed, or is gone.
+    expired_at: Mapped[datetime | None]
 
-    __table_args__ = (Index("ix_version_object_committed_at", "object", "committed_at"),)
+    __table_args__ = (
+        Index("ix_version_object_committed_at", "object", "committed_at"),
+        Index("ix_version_open", "object", postgresql_where=text("valid_to IS NULL")),
+        Index("ix_version_kept", "object", postgresql_where=text("expired_at IS NULL")),
+    )
+
+
+class Pin(Base):
+    """A version that an active reader holds: nothing may remove it before the reader is done, or given up for dead."""
+
+    __tablename__ = "pin"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    #: Who reads: "query-12".
+    reader: Mapped[str]
+    object: Mapped[str] = mapped_column(ForeignKey("object.name"))
+    snapshot_id: Mapped[int]
+    expires_at: Mapped[datetime]
+
+    __table_args__ = (Index("ix_pin_object", "object"), Index("ix_pin_reader", "reader"))
+
+
+class Demand(Base):
+    """Somebody, or a query, wants an object run before all else. Ended when that has happened, or is given up."""
+
+    __tablename__ = "demand"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    object: Mapped[str] = mapped_column(ForeignKey("object.name"))
+    by: Mapped[str]
+    why: Mapped[str]
+    deadline: Mapped[datetime | None]
+    #: True: it is to run, fresh or not. False: it is to hold all that had arrived when this was made.
+    run: Mapped[bool]
+    made_at: Mapped[datetime]
+    ended_at: Mapped[datetime | None]
+    #: How it ended: met, failed, missed, withdrawn.
+    outcome: Mapped[str | None]
+
+    __table_args__ = (Index("ix_demand_open", "id", postgresql_where=text("ended_at IS NULL")),)
+
+
+class Query(Base):
+    """One read that somebody asked for, what it was promised and what it got."""
+
+    __tablename__ = "query"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    sql: Mapped[str]
+    by: Mapped[str]
+    asked_at: Mapped[datetime]
+    deadline: Mapped[datetime | None]
+    #: Seconds.
+    max_staleness: Mapped[float | None]
+    #: 0: as fast as can be, 1: as fresh as can be.
+    prefer: Mapped[float | None]
+    as_of: Mapped[datetime | None]
+    #: Tables and materialized views it reads.
+    objects: Mapped[list[str]]
+    #: waiting, running, done, refused, missed, failed.
+    state: Mapped[str]
+    #: The instant at which all versions read were valid.
+    instant: Mapped[datetime | None]
+    #: Object -> snapshot.
+    versions: Mapped[dict[str, Any] | None]
+    #: Object -> current_to, staleness, fresh, valid_from, valid_to.
+    freshness: Mapped[dict[str, Any] | None]
+    #: The trade-off between waiting and freshness, and the point taken.
+    trade_off: Mapped[dict[str, Any] | None]
+    #: Seconds it took Spark.
+    spark_seconds: Mapped[float | None]
+    rows: Mapped[int | None]
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+    error: Mapped[str | None]
+
+    __table_args__ = (
+        Index("ix_query_asked_at", "asked_at"),
+        Index("ix_query_waiting", "deadline", postgresql_where=text("state = 'waiting'")),
+    )
 
 
 class Cost(Base):
@@ -330,6 +421,8 @@ class Cost(Base):
     units: Mapped[int]
     bytes_in: Mapped[int]
     bytes_out: Mapped[int]
+    #: Of a refresh: "full" or "difference".
+    way: Mapped[str | None]
 
     __table_args__ = (Index("ix_cost_object_at", "object", "at"),)
 

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
+from scheduler_plugin.store import validity
 from scheduler_plugin.store.database import Database, log_events
 from scheduler_plugin.store.models import CatalogVersion, Event, EventKind, Freshness, Object
 
@@ -70,6 +71,8 @@ def take_in(database: Database, catalog: CatalogRow) -> bool:
             }
             if not same:
                 values["defined_at_event"] = event
+                if known is not None and item.kind == "view":
+                    validity.close(connection, [item.name], now)
             connection.execute(
                 upsert(Object)
                 .values(name=item.name, taken_in_at=now, **{"defined_at_event": event, **values})

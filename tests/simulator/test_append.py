@@ -184,6 +184,14 @@ def test_weighted_staleness_changes_its_order_as_time_passes(alpha, expected):
     assert order("weighted_staleness", block, light, heavy) == f"heavy block {expected}"
 
 
+def test_without_a_weight_no_staleness_counts_and_the_first_declared_goes_first():
+    block = table("block", [2], alpha=5.0)
+    # When the block ends, what waits of `again` begins at 1 and what waits of `old` at 0.
+    again, old = table("again", [1, 3], weight=0), table("old", [4], weight=0)
+    assert order("weighted_staleness", block, again, old) == "again block again old"
+    assert order("weighted_staleness", block, old, again) == "again block old again"
+
+
 def test_group_and_run_gives_each_group_slots_of_its_own_and_leaves_the_rest_idle():
     tables = [table("hourly", [60], period=60), table("a", [1], period=1), table("b", [1], period=2)]
     found = simulate({"slots": 5, "tables": tables}, "group_and_run", {})["schedule"]
@@ -225,6 +233,7 @@ def test_work_runs_on_past_the_horizon_and_its_staleness_is_not_counted_there():
         ({"horizon": -1}, "horizon"),
         ({"tables": [table("a", [1], alpha=-1)]}, r"tables\[0\].alpha"),
         ({"tables": [{"id": "a", "releases": []}]}, r"tables\[0\].alpha"),
+        ({"tables": [{"id": "a", "alpha": 1}]}, r"tables\[0\].releases is missing"),
         ({"tables": [table("a", [1], weight=-1)]}, r"tables\[0\].weight"),
         ({"tables": [table("a", [1], period=0)]}, r"tables\[0\].period"),
         ({"tables": [table("a", [1]), table("a", [1])]}, "declared twice"),

@@ -16,12 +16,13 @@ objects that are looked at closely, so a decision costs the same in a large ware
 import math
 from array import array
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import NamedTuple
 
 from scheduler_plugin.brain import events
+from scheduler_plugin.brain.exact import ExactSum
 from scheduler_plugin.brain.policy import Choice, Lane, Policy
 from scheduler_plugin.brain.warehouse import Warehouse, Watch
 
@@ -92,6 +93,11 @@ class Freshest(Policy):
         yield sorted({position for _, (_, position) in taken})
         for lane, entry in taken:
             lane.put_back(entry)
+
+    def foremost(self, warehouse: Warehouse, count: int) -> Iterable[int]:
+        self._catch_up(warehouse)
+        with self._first(warehouse, count) as close:
+            return close
 
     def order(self, warehouse: Warehouse, position: int, now: float) -> tuple[float, float]:
         """The rule that speaks for the object, and by how much."""
@@ -179,8 +185,9 @@ class Freshest(Policy):
 
     def patience(self, warehouse: Warehouse) -> float:
         """The lateness at which a table goes first."""
-        room = self.room(warehouse) * TABLES_SHARE - self._per_update_load
-        return min(8.0, max(1.1, self._fixed_load / room)) if room > 0 else 8.0
+        _, per_batch, per_update = self._sums
+        room = self.room(warehouse) * TABLES_SHARE - per_update.value
+        return min(8.0, max(1.1, per_batch.value / room)) if room > 0 else 8.0
 
     def _room_for_loads(self, warehouse: Warehouse) -> int:
         running = sum(warehouse.graph.tables[each] and self.serves(warehouse, each) for each in warehouse.running)
@@ -192,23 +199,18 @@ class Freshest(Policy):
         """Own access, and that of each child shared among the parents it waits for."""
         return self._reads[position]
 
-    def _count_reads(self, warehouse: Warehouse) -> None:
-        graph = warehouse.graph
-        self._access = array("d", warehouse.access)
-        self._reads = array("d", warehouse.access)
-        for child in reversed(graph.order):
-            for parent in graph.parents[child]:
-                self._reads[parent] += self._reads[child] / len(graph.parents[child])
+    def _count_reads(self, warehouse: Warehouse, positions: Iterable[int]) -> None:
+        """Counts anew for objects given from the far ones up; fsum is exact, so no order of children shows in it."""
+        graph, reads = warehouse.graph, self._reads
+        for each in positions:
+            from_children = (reads[child] / len(graph.parents[child]) for child in graph.children[each])
+            reads[each] = math.fsum((warehouse.access[each], *from_children))
 
-    def _recount_reads(self, warehouse: Warehouse, changed: int) -> None:
-        """Passes a change of access on to what stands above, the far ones after all those below them."""
+    def _recount_reads(self, warehouse: Warehouse, changed: Iterable[int]) -> None:
+        """Passes changes of access on to what stands above."""
         graph = warehouse.graph
-        more = {changed: warehouse.access[changed] - self._access[changed]}
-        self._access[changed] = warehouse.access[changed]
-        for each in sorted((changed, *graph.ancestors(changed)), key=lambda other: -graph.level[other]):
-            self._reads[each] += more[each]
-            for parent in graph.parents[each]:
-                more[parent] = more.get(parent, 0.0) + more[each] / len(graph.parents[each])
+        above = {each for position in changed for each in (position, *graph.ancestors(position))}
+        self._count_reads(warehouse, sorted(above, key=lambda each: -graph.level[each]))
 
     def lag(self, warehouse: Warehouse, position: int) -> float:
         """How much newer the object would be after a run."""
@@ -267,8 +269,11 @@ class Freshest(Policy):
             for event in heard:
                 if isinstance(event, events.UpdateArrived):
                     self._learn(warehouse, warehouse.number(event.table))
-                elif isinstance(event, events.AccessChanged):
-                    self._recount_reads(warehouse, warehouse.number(event.object))
+                elif isinstance(event, events.CostLearnt) and warehouse.number(event.object) in self._loads:
+                    self._learn(warehouse, warehouse.number(event.object))
+            self._recount_reads(
+                warehouse, [warehouse.number(each.object) for each in heard if isinstance(each, events.AccessChanged)]
+            )
         if watch.touched:
             touched, watch.touched = watch.touched, []
             for position in touched:
@@ -279,17 +284,18 @@ class Freshest(Policy):
         self._warehouse, self._watch = warehouse, warehouse.watch(with_events=True)
         self._by_age, self._by_deadline, self._by_value = Lane(), Lane(), Lane()
         self._tables: dict[int, list[int]] = {}
-        self._count_reads(warehouse)
+        self._reads = array("d", warehouse.access)
+        self._count_reads(warehouse, reversed(warehouse.graph.order))
         self._gaps: dict[int, tuple[list[float], list[float]]] = {}
-        #: Table -> its mean gap and the slots that its loads need, per batch and per update.
+        #: Table -> its mean gap and the slots that its loads need, per batch and per update; and the sums of each.
         self._loads: dict[int, tuple[float, float, float]] = {}
-        self._gap_sum = self._fixed_load = self._per_update_load = 0.0
+        self._sums = (ExactSum(), ExactSum(), ExactSum())
         for table in warehouse.gaps:
             self._learn(warehouse, table)
 
     @property
     def _mean_gap(self) -> float:
-        return self._gap_sum / len(self._loads) if self._loads else 0.0
+        return self._sums[0].value / len(self._loads) if self._loads else 0.0
 
     def _learn(self, warehouse: Warehouse, table: int) -> None:
         self._gaps.pop(table, None)
@@ -299,9 +305,9 @@ class Freshest(Policy):
             before = self._loads.get(table, (0.0, 0.0, 0.0))
             after = (mean, warehouse.fixed[table] / mean, warehouse.per_update[table] / mean)
             self._loads[table] = after
-            self._gap_sum += after[0] - before[0]
-            self._fixed_load += after[1] - before[1]
-            self._per_update_load += after[2] - before[2]
+            for total, old, new in zip(self._sums, before, after, strict=True):
+                total.take(old)
+                total.add(new)
 
     def _place(self, warehouse: Warehouse, position: int) -> None:
         """Puts the object where it stands at best in each heap."""

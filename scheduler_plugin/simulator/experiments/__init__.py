@@ -48,6 +48,15 @@ class Experiment(Protocol):
 #: Name -> (module in this package, one line).
 EXPERIMENTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
+        "qoda-speed": ("qoda_speed", "QoD from half to twice the speed that is needed, FIFO against QoDA (paper 004)"),
+        "qoda-locality": ("qoda_locality", "QoD when updates of a relation come together or apart (paper 004)"),
+        "qoda-surges": ("qoda_surges", "QoD and recovery when updates surge, FIFO against QoDA (paper 004)"),
+        "group-and-run": ("group_and_run", "stretch and weighted staleness against their bounds (paper 000)"),
+        "knapsack-tradeoff": ("knapsack_tradeoff", "how much data quality a wait of the queries buys (paper 001)"),
+        "knapsack-adaptivity": ("knapsack_adaptivity", "schedules of users who change their minds (paper 001)"),
+        "knapsack-stability": ("knapsack_stability", "how far consecutive schedules are apart (paper 001)"),
+        "orad": ("orad", "missed deadlines, stale reads and versions, ORAD against ODRTB (paper 002)"),
+        "chain": ("chain", "memory over time when tuples come in bursts (paper 003)"),
         "default": ("default", "the default policy against the papers' in 20 scenarios and 4 measures"),
     }
 )

@@ -73,6 +73,8 @@ class Scenario:
     cost_spread: float = 0.5
     #: Chance that a view reads a view, not a table.
     depth: float = 0.4
+    #: How many objects a view reads, one of these.
+    reads: tuple[int, ...] = (1, 1, 2)
 
 
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
@@ -95,7 +97,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "skewed access, overload": Scenario(load=2.5, skew=1.6),
         "deep views": Scenario(load=1.2, depth=0.85),
         "many periods": Scenario(load=1.2, periods=32.0),
-        "eight slots": Scenario(load=1.5, slots=8),
+        "diamonds": Scenario(load=1.2, depth=0.6, reads=(2, 2, 3)),
         "all at once": Scenario(load=1.2, releases=together, periods=1.0),
     }
 )
@@ -111,7 +113,7 @@ def workload(scenario: Scenario, seed: int, scale: float = 1.0) -> dict[str, obj
     above: dict[str, set[int]] = {name: {number} for number, name in enumerate(names)}
     for number in range(scenario.views):
         pool = [f"v{each}" for each in range(number)] if number and dice.random() < scenario.depth else names
-        read = sorted(set(dice.choices(pool, k=dice.choice((1, 1, 2)))))
+        read = sorted(set(dice.choices(pool, k=dice.choice(scenario.reads))))
         parents.append(read)
         above[f"v{number}"] = set().union(*(above[each] for each in read))
     costs = [dice.lognormvariate(0, scenario.cost_spread) for _ in range(scenario.views)]

@@ -36,6 +36,8 @@ def upgrade() -> None:
                 "held",
                 "released",
                 "access_learnt",
+                "demanded",
+                "demand_ended",
                 name="eventkind",
                 native_enum=False,
                 create_constraint=True,
@@ -77,6 +79,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("name", name=op.f("pk_object")),
         schema="freshet",
     )
+    op.create_index("ix_object_parents", "object", ["parents"], unique=False, schema="freshet", postgresql_using="gin")
     op.create_table(
         "access",
         sa.Column("object", sa.Text(), nullable=False),
@@ -264,6 +267,7 @@ def upgrade() -> None:
         sa.Column("units", sa.BigInteger(), nullable=False),
         sa.Column("bytes_in", sa.BigInteger(), nullable=False),
         sa.Column("bytes_out", sa.BigInteger(), nullable=False),
+        sa.Column("way", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(["decision_id"], ["freshet.decision.id"], name=op.f("fk_cost_decision_id")),
         sa.ForeignKeyConstraint(["object"], ["freshet.object.name"], name=op.f("fk_cost_object")),
         sa.PrimaryKeyConstraint("decision_id", name=op.f("pk_cost")),
@@ -383,6 +387,7 @@ def upgrade() -> None:
         sa.Column("valid_to", sa.DateTime(timezone=True), nullable=True),
         sa.Column("rows", sa.BigInteger(), nullable=False),
         sa.Column("reads", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("expired_at", sa.DateTime(timezone=True), nullable=True),
         sa.ForeignKeyConstraint(["decision_id"], ["freshet.decision.id"], name=op.f("fk_version_decision_id")),
         sa.ForeignKeyConstraint(["object"], ["freshet.object.name"], name=op.f("fk_version_object")),
         sa.PrimaryKeyConstraint("object", "snapshot_id", name=op.f("pk_version")),
@@ -391,11 +396,87 @@ def upgrade() -> None:
     op.create_index(
         "ix_version_object_committed_at", "version", ["object", "committed_at"], unique=False, schema="freshet"
     )
+    for name, condition in (("ix_version_open", "valid_to IS NULL"), ("ix_version_kept", "expired_at IS NULL")):
+        op.create_index(
+            name, "version", ["object"], unique=False, schema="freshet", postgresql_where=sa.text(condition)
+        )
+    # Readers: what they hold, what they want run, what they asked.
+    op.create_table(
+        "pin",
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
+        sa.Column("reader", sa.Text(), nullable=False),
+        sa.Column("object", sa.Text(), nullable=False),
+        sa.Column("snapshot_id", sa.BigInteger(), nullable=False),
+        sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(["object"], ["freshet.object.name"], name=op.f("fk_pin_object")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_pin")),
+        schema="freshet",
+    )
+    op.create_index("ix_pin_object", "pin", ["object"], unique=False, schema="freshet")
+    op.create_index("ix_pin_reader", "pin", ["reader"], unique=False, schema="freshet")
+    op.create_table(
+        "demand",
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
+        sa.Column("object", sa.Text(), nullable=False),
+        sa.Column("by", sa.Text(), nullable=False),
+        sa.Column("why", sa.Text(), nullable=False),
+        sa.Column("deadline", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("run", sa.Boolean(), nullable=False),
+        sa.Column("made_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("outcome", sa.Text(), nullable=True),
+        sa.ForeignKeyConstraint(["object"], ["freshet.object.name"], name=op.f("fk_demand_object")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_demand")),
+        schema="freshet",
+    )
+    op.create_index(
+        "ix_demand_open",
+        "demand",
+        ["id"],
+        unique=False,
+        schema="freshet",
+        postgresql_where=sa.text("ended_at IS NULL"),
+    )
+    op.create_table(
+        "query",
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
+        sa.Column("sql", sa.Text(), nullable=False),
+        sa.Column("by", sa.Text(), nullable=False),
+        sa.Column("asked_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("deadline", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("max_staleness", sa.Double(), nullable=True),
+        sa.Column("prefer", sa.Double(), nullable=True),
+        sa.Column("as_of", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("objects", postgresql.ARRAY(sa.Text()), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("instant", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("versions", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
+        sa.Column("freshness", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
+        sa.Column("trade_off", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
+        sa.Column("spark_seconds", sa.Double(), nullable=True),
+        sa.Column("rows", sa.BigInteger(), nullable=True),
+        sa.Column("started_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_query")),
+        schema="freshet",
+    )
+    op.create_index("ix_query_asked_at", "query", ["asked_at"], unique=False, schema="freshet")
+    op.create_index(
+        "ix_query_waiting",
+        "query",
+        ["deadline"],
+        unique=False,
+        schema="freshet",
+        postgresql_where=sa.text("state = 'waiting'"),
+    )
     # ### end Alembic commands ###
 
 
 def downgrade() -> None:
     # ### commands auto generated by Alembic - please adjust! ###
+    for table in ("query", "demand", "pin"):
+        op.drop_table(table, schema="freshet")
     op.drop_table("backfill_piece", schema="freshet")
     op.drop_table("backfill", schema="freshet")
     op.drop_table("action", schema="freshet")

@@ -1,0 +1,57 @@
+"""List the versions of an object: when each was true, what it was computed from, who holds it.
+
+A version is true from the arrival of the newest update it holds up to the arrival of the first that it lacks. Read an
+old one with `freshet query ... --as-of TIME`, or `--version OBJECT=SNAPSHOT`, while it is kept.
+"""
+
+import argparse
+import json
+from dataclasses import asdict
+from datetime import datetime
+
+from scheduler_plugin.cli.main import UserError
+from scheduler_plugin.cli.table import table
+from scheduler_plugin.services.settings import Settings
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("object", help="a table or materialized view of the catalog")
+    parser.add_argument("--limit", type=int, default=20, metavar="N", help="the newest N (20)")
+    parser.add_argument("--json", action="store_true", help="print them as JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    from scheduler_plugin.store import versions
+    from scheduler_plugin.store.database import Database
+
+    database = Database(Settings.load().database_url)
+    try:
+        found = versions.history(database, options.object, limit=options.limit)
+    except LookupError as error:
+        raise UserError(f"{error}; `freshet status` lists them.") from None
+    finally:
+        database.close()
+    if options.json:
+        print(json.dumps([asdict(each) for each in found], indent=2, default=str))
+        return 0
+    if not found:
+        print(f"{options.object} has no version yet: nothing has been loaded or refreshed.")
+        return 0
+    rows = [
+        (
+            each.snapshot_id,
+            _time(each.committed_at),
+            _time(each.valid_from, "the beginning"),
+            _time(each.valid_to, "now" if each.expired_at is None else "-"),
+            each.rows,
+            "gone" if each.expired_at else ", ".join(each.pinned_by) or "-",
+        )
+        for each in found
+    ]
+    header = ("version", "committed", "true from", "until", "rows", "held by")
+    print(table(header, rows, right=("version", "rows")))
+    return 0
+
+
+def _time(at: datetime | None, otherwise: str = "-") -> str:
+    return otherwise if at is None else at.astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]

@@ -1,0 +1,292 @@
+"""Versions for readers: which to read together, which are held, and which nobody can need any more.
+
+A reader gets one version of each object, all of them true at one instant (`brain.versions.together`), and pins them in
+the same transaction. Removing takes two steps: `prune` marks what nobody needs, from when on nobody can choose it, and
+only then upkeep removes the snapshots. A lock keeps the two apart.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from math import inf, nextafter
+from threading import Event, Thread
+
+from sqlalchemy import Connection, delete, func, insert, select, text, update
+from sqlalchemy.dialects.postgresql import distinct_on
+
+from scheduler_plugin.brain.versions import Version as Valid
+from scheduler_plugin.brain.versions import floor, together
+from scheduler_plugin.store.database import Database
+from scheduler_plugin.store.models import OPEN_STATES, Decision, Object, Pin, Version
+from scheduler_plugin.store.validity import Interval
+
+#: How long a pin holds without a sign of life of its reader.
+PINNED_FOR = timedelta(minutes=2)
+#: An object that has not moved for so long keeps no old versions of others alive; together with them it may no longer
+#: have a common instant, and a query is told so.
+STUCK_AFTER = timedelta(hours=1)
+_LOCK = 0x50494E53  # "PINS"
+
+
+class NoCommonInstantError(LookupError):
+    """The objects have no versions that were true together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """One version of each object, true together in the interval."""
+
+    #: None: nothing has ever been loaded into it.
+    snapshots: Mapping[str, int | None]
+    interval: Interval
+    #: Whether each is its object's newest.
+    newest: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionReport:
+    """One version, for people."""
+
+    object: str
+    snapshot_id: int
+    committed_at: datetime
+    valid_from: datetime | None
+    valid_to: datetime | None
+    rows: int
+    reads: Mapping[str, int | None]
+    decision_id: int
+    #: Readers that hold it now.
+    pinned_by: Sequence[str]
+    expired_at: datetime | None
+
+
+def choose(
+    connection: Connection,
+    objects: Sequence[str],
+    *,
+    at: datetime | None = None,
+    fixed: Mapping[str, int] | None = None,
+    strict: bool = False,
+) -> Chosen:
+    """The newest versions that were true together, not after `at`; `fixed` names snapshots that must be among them.
+
+    Where there are none: the newest of each, or with `strict` an error. Until the transaction ends nothing is pruned.
+    """
+    connection.execute(text("SELECT pg_advisory_xact_lock_shared(:key)"), {"key": _LOCK})
+    kept = _kept(connection, objects)
+    for name, snapshot in (fixed or {}).items():
+        kept[name] = [each for each in kept.get(name, []) if each[0] == snapshot]
+        if not kept[name]:
+            raise LookupError(
+                f"{name} has no version {snapshot} any more; `freshet versions {name}` lists what there is"
+            )
+    histories = [[each for each in kept.get(name, []) if not each[1].empty] for name in objects]
+    before = inf if at is None else nextafter(at.timestamp(), inf)
+    known = [history for history in histories if history]
+    found = together([[_valid(interval) for _, interval in history] for history in known], before)
+    newest = {name: kept[name][-1][0] if kept.get(name) else None for name in objects}
+    if found is None:
+        if strict:
+            raise NoCommonInstantError(_apart(objects, histories, at))
+        return Chosen(snapshots=newest, interval=Interval(), newest=True)
+    places = iter(found.places)
+    snapshots: dict[str, int | None] = {}
+    whole = Interval()
+    for name, history in zip(objects, histories, strict=True):
+        place = next(places) if history else None
+        snapshots[name] = None if place is None else history[place][0]
+        if place is not None:
+            whole = whole & history[place][1]
+    return Chosen(snapshots=snapshots, interval=whole, newest=snapshots == newest)
+
+
+def _kept(connection: Connection, objects: Sequence[str] | None = None) -> dict[str, list[tuple[int, Interval]]]:
+    """Per object (snapshot, interval) of its versions that may be read, oldest first."""
+    rows = select(Version.object, Version.snapshot_id, Version.valid_from, Version.valid_to).where(
+        Version.expired_at.is_(None)
+    )
+    if objects is not None:
+        rows = rows.where(Version.object.in_(objects))
+    found: dict[str, list[tuple[int, Interval]]] = defaultdict(list)
+    for name, snapshot, since, until in connection.execute(rows.order_by(Version.committed_at)):
+        found[name].append((snapshot, Interval(since=since, until=until)))
+    return found
+
+
+def _valid(interval: Interval) -> Valid:
+    return Valid(
+        ltb=-inf if interval.since is None else interval.since.timestamp(),
+        utb=inf if interval.until is None else interval.until.timestamp(),
+    )
+
+
+def _apart(objects: Sequence[str], histories: Sequence[Sequence[tuple[int, Interval]]], at: datetime | None) -> str:
+    ends = [
+        (history[-1][1].until, name)
+        for name, history in zip(objects, histories, strict=True)
+        if history and history[-1][1].until is not None
+    ]
+    when = f" at or before {at.isoformat()}" if at else ""
+    slow = f"; {min(ends)[1]} has been out of date the longest, since {min(ends)[0].isoformat()}" if ends else ""
+    return f"no versions of {', '.join(objects)} were true together{when}{slow}"
+
+
+# Holding ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def pinned(
+    database: Database,
+    reader: str,
+    objects: Sequence[str],
+    *,
+    at: datetime | None = None,
+    fixed: Mapping[str, int] | None = None,
+) -> Iterator[Chosen]:
+    """Chooses versions that were true together and holds them for the time of the block, however long it takes."""
+    chosen = pin(database, reader, objects, at=at, fixed=fixed)
+    done = Event()
+
+    def renew() -> None:
+        while not done.wait(PINNED_FOR.total_seconds() / 4):
+            with database.transaction() as connection:
+                connection.execute(
+                    update(Pin).where(Pin.reader == reader).values(expires_at=func.clock_timestamp() + PINNED_FOR)
+                )
+
+    thread = Thread(target=renew, name=f"{reader}-pins", daemon=True)
+    thread.start()
+    try:
+        yield chosen
+    finally:
+        done.set()
+        unpin(database, reader)
+
+
+def pin(
+    database: Database,
+    reader: str,
+    objects: Sequence[str],
+    *,
+    at: datetime | None = None,
+    fixed: Mapping[str, int] | None = None,
+) -> Chosen:
+    """As `pinned`, for a reader that ends with `unpin` or is given up for dead after a while."""
+    with database.transaction() as connection:
+        chosen = choose(connection, objects, at=at, fixed=fixed, strict=True)
+        until = func.clock_timestamp() + PINNED_FOR
+        held = [(name, snapshot) for name, snapshot in chosen.snapshots.items() if snapshot is not None]
+        if held:
+            connection.execute(
+                insert(Pin).values(
+                    [
+                        {"reader": reader, "object": name, "snapshot_id": snapshot, "expires_at": until}
+                        for name, snapshot in held
+                    ]
+                )
+            )
+        return chosen
+
+
+def unpin(database: Database, reader: str) -> None:
+    """The reader is done."""
+    with database.transaction() as connection:
+        connection.execute(delete(Pin).where(Pin.reader == reader))
+
+
+# Letting go ------------------------------------------------------------------------------------------------------
+
+
+def needed_snapshots(database: Database, *, keep_since: datetime | None = None) -> dict[str, set[int]]:
+    """Per object the snapshots that upkeep must leave: what a reader, a view or a recovery may still want.
+
+    That is, of each object: the newest version, and those that may be true together with other objects' newest; what
+    readers hold; what open decisions read; what each view was last computed from, so that it can be refreshed from
+    what was added since. And all that was true after `keep_since`, for people who look back.
+
+    Every other version is marked: nobody can choose it from here on.
+    """
+    with database.transaction() as connection:
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        kept = _kept(connection)
+        now: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
+        needed: dict[str, set[int]] = defaultdict(set)
+        for name, versions in _wanted(kept, now).items():
+            needed[name] |= versions
+        for name, snapshot in _held(connection):
+            needed[name].add(snapshot)
+        if keep_since is not None:
+            for name, history in kept.items():
+                needed[name] |= {each for each, valid in history if valid.until is None or valid.until > keep_since}
+        gone = [
+            (name, snapshot)
+            for name, history in kept.items()
+            for snapshot, _ in history
+            if snapshot not in needed[name]
+        ]
+        for name, snapshot in gone:
+            connection.execute(
+                update(Version).where(Version.object == name, Version.snapshot_id == snapshot).values(expired_at=now)
+            )
+        connection.execute(delete(Pin).where(Pin.expires_at < now))
+        return dict(needed)
+
+
+def _wanted(kept: Mapping[str, Sequence[tuple[int, Interval]]], now: datetime) -> dict[str, set[int]]:
+    """The newest of each object, and what may be among the newest common versions of any objects."""
+    moving = [
+        [_valid(interval) for _, interval in history if not interval.empty]
+        for history in kept.values()
+        if history[-1][1].until is None or history[-1][1].until > now - STUCK_AFTER
+    ]
+    lowest = floor(moving)
+    return {
+        name: {
+            history[-1][0],
+            *(snapshot for snapshot, interval in history if not interval.empty and _valid(interval).utb >= lowest),
+        }
+        for name, history in kept.items()
+    }
+
+
+def _held(connection: Connection) -> Iterator[tuple[str, int]]:
+    """(object, snapshot) that readers hold, open decisions read, or a view's newest version was computed from."""
+    pins = select(Pin.object, Pin.snapshot_id).where(Pin.expires_at >= func.clock_timestamp())
+    yield from ((row.object, row.snapshot_id) for row in connection.execute(pins))
+    decisions = select(Decision.reads).where(Decision.state.in_(OPEN_STATES))
+    newest = (
+        select(Version.reads)
+        .join(Object, (Object.name == Version.object) & Object.removed_at.is_(None))
+        .ext(distinct_on(Version.object))
+        .order_by(Version.object, Version.committed_at.desc())
+    )
+    for statement in (decisions, newest):
+        for (reads,) in connection.execute(statement):
+            yield from ((name, snapshot) for name, snapshot in reads.items() if snapshot is not None)
+
+
+# Telling ---------------------------------------------------------------------------------------------------------
+
+
+def history(database: Database, name: str, *, limit: int = 50) -> list[VersionReport]:
+    """An object's versions, the newest first."""
+    with database.transaction() as connection:
+        if connection.execute(select(Object.name).where(Object.name == name)).one_or_none() is None:
+            raise LookupError(f"no object of the catalog is called {name}")
+        readers: dict[int, list[str]] = defaultdict(list)
+        for reader, snapshot in connection.execute(
+            select(Pin.reader, Pin.snapshot_id).where(Pin.object == name, Pin.expires_at >= func.clock_timestamp())
+        ):
+            readers[snapshot].append(reader)
+        columns = [getattr(Version, each) for each in VersionReport.__slots__ if each != "pinned_by"]
+        rows = connection.execute(
+            select(*columns).where(Version.object == name).order_by(Version.committed_at.desc()).limit(limit)
+        )
+        return [VersionReport(**row._mapping, pinned_by=sorted(readers[row.snapshot_id])) for row in rows]
+
+
+def instant(chosen: Chosen) -> datetime:
+    """An instant at which all of them were true: the latest arrival that they hold."""
+    return chosen.interval.since or datetime.fromtimestamp(0, UTC)

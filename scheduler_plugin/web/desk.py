@@ -1,0 +1,203 @@
+"""What the api-server keeps between requests: the ledger's door, the brain that follows, and one picture of the whole.
+
+However many people look, the ledger is asked for the whole at most once a second.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from scheduler_plugin.live.follower import Figures, Follower, Outlook
+from scheduler_plugin.services.settings import Settings
+from scheduler_plugin.store import objects, standing
+from scheduler_plugin.store.database import Database
+from scheduler_plugin.store.standing import Standing, Whole
+from scheduler_plugin.web.models import ObjectRow, Summary
+
+KEEP_SECONDS = 1.0
+#: A loop that has not ticked for so long is not running.
+SILENT_SECONDS = 15.0
+#: An object with less than this share of its limit left is about to breach it.
+ABOUT = 0.25
+
+NOTHING = Figures(impact=None, rank=None, dirty=0, popularity=0.0, cost=0.0, level=0, held=())
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything at one instant."""
+
+    at: float
+    whole: Whole
+    outlook: Outlook
+    groups: dict[str, str]
+    by_name: dict[str, Standing]
+    children: dict[str, list[str]]
+    rows: list[ObjectRow]
+
+
+class Desk:
+    """One for each process."""
+
+    def __init__(self, database: Database | None = None) -> None:
+        self._lock = threading.Lock()
+        self._given = database is not None
+        self._database = database
+        self._follower = None if database is None else Follower(database)
+        self._snapshot: Snapshot | None = None
+        self._taken = 0.0
+        self._kept: dict[Any, tuple[float, Any]] = {}
+
+    @property
+    def settings(self) -> Settings:
+        return Settings.load()
+
+    @property
+    def database(self) -> Database:
+        """The ledger, wherever it is now: an embedded server may come back on another port."""
+        if self._given and self._database is not None:
+            return self._database
+        url = self.settings.database_url
+        if self._database is None or self._database.url != url:
+            self._database, old = Database(url), self._database
+            self._follower = Follower(self._database)
+            if old is not None:
+                old.close()
+        return self._database
+
+    @property
+    def follower(self) -> Follower:
+        _ = self.database
+        assert self._follower is not None
+        return self._follower
+
+    def snapshot(self) -> Snapshot:
+        """The whole, at most a second old."""
+        with self._lock:
+            if self._snapshot is None or time.monotonic() - self._taken > KEEP_SECONDS:
+                self._snapshot = self._take()
+                self._taken = time.monotonic()
+            return self._snapshot
+
+    def forget(self) -> None:
+        """After an action, so that whoever acted sees it."""
+        with self._lock:
+            self._taken = 0.0
+            self._kept.clear()
+
+    def kept(self, key: Any, seconds: float, make: Callable[[], Any]) -> Any:
+        """An answer that is dear to make, kept for a while."""
+        at, found = self._kept.get(key, (0.0, None))
+        if time.monotonic() - at > seconds or found is None:
+            found = make()
+            if len(self._kept) > 200:
+                self._kept.clear()
+            self._kept[key] = (time.monotonic(), found)
+        return found
+
+    def _take(self) -> Snapshot:
+        database = self.database
+        whole = standing.whole(database)
+        now = whole.at.timestamp()
+        outlook = self.follower.look(now)
+        groups = self.kept("groups", 30.0, lambda: _groups(database))
+        children: dict[str, list[str]] = {}
+        for each in whole.objects:
+            for parent in each.parents:
+                children.setdefault(parent, []).append(each.name)
+        return Snapshot(
+            at=now,
+            whole=whole,
+            outlook=outlook,
+            groups=groups,
+            by_name={each.name: each for each in whole.objects},
+            children=children,
+            rows=[_row(each, outlook.objects.get(each.name, NOTHING), groups) for each in whole.objects],
+        )
+
+
+def _groups(database: Database) -> dict[str, str]:
+    catalog = objects.in_force(database)
+    found = catalog.settings.get("groups", ()) if catalog is not None else ()
+    return {name: group["name"] for group in found for name in group["objects"]}
+
+
+def epoch(at: datetime | None) -> float | None:
+    return None if at is None else round(at.timestamp(), 3)
+
+
+def rounded(value: float | None) -> float | None:
+    """Four digits are enough for a person, and keep answers small."""
+    return None if value is None or value != value or abs(value) == float("inf") else float(f"{value:.4g}")
+
+
+def _row(each: Standing, figures: Figures, groups: dict[str, str]) -> ObjectRow:
+    limit, current_to = each.spec.get("staleness_limit"), epoch(each.current_to)
+    return ObjectRow.model_construct(
+        name=each.name,
+        kind=each.kind,
+        virtual=not each.materialized,
+        level=figures.level,
+        feed=each.spec.get("feed"),
+        group=groups.get(each.name),
+        fresh=each.fresh,
+        since=epoch(each.since),
+        current_to=current_to,
+        limit=limit,
+        breach_at=round(current_to + limit, 3) if current_to is not None and limit is not None else None,
+        predicted_fresh_at=None,
+        pending=each.pending,
+        dirty=figures.dirty,
+        impact=rounded(figures.impact),
+        rank=figures.rank,
+        popularity=rounded(figures.popularity) or 0.0,
+        cost=rounded(figures.cost) or 0.0,
+        running=each.state,
+        decision=each.decision,
+        decided_at=epoch(each.decided_at),
+        last_run=epoch(each.committed_at),
+        rows=each.rows,
+        held=list(figures.held),
+        reads=int(each.reads),
+        reads_met_fresh=int(each.reads_met_fresh),
+        quality=None if not each.expectations else "failing" if each.failed_expectations else "ok",
+        quarantined=each.quarantined,
+        error=each.last_error[:300] if each.last_error else None,
+    )
+
+
+def summary(snapshot: Snapshot, rows: list[ObjectRow]) -> Summary:
+    """The figures above the board, over the objects that the user may see."""
+    now, by_name = snapshot.at, snapshot.by_name
+    counted = any(row.reads for row in rows)
+    weight = {row.name: float(row.reads) if counted else float(by_name[row.name].spec["access"]) for row in rows}
+    total = sum(weight.values())
+    return Summary(
+        objects=len(rows),
+        fresh=sum(row.fresh for row in rows),
+        qod=round(sum(weight[row.name] for row in rows if row.fresh) / total, 4) if total else None,
+        slots=snapshot.outlook.slots,
+        running=sum(row.running is not None for row in rows),
+        backlog=round(snapshot.outlook.backlog, 1),
+        breached=sum(breached(row, now) for row in rows),
+        about_to_breach=sum(about_to_breach(row, now) for row in rows),
+        policy=snapshot.outlook.policy,
+        tick=_tick(snapshot.whole),
+    )
+
+
+def _tick(whole: Whole) -> dict[str, Any]:
+    told = whole.last_tick
+    silent = whole.at.timestamp() - told.get("at", 0.0) > SILENT_SECONDS
+    return {**{key: told[key] for key in ("state", "ready", "running", "slots") if key in told}, "silent": silent}
+
+
+def breached(row: ObjectRow, now: float) -> bool:
+    return row.breach_at is not None and now > row.breach_at
+
+
+def about_to_breach(row: ObjectRow, now: float) -> bool:
+    return row.breach_at is not None and row.limit is not None and 0 <= row.breach_at - now < ABOUT * row.limit

@@ -1,0 +1,264 @@
+"""What the API answers with. Times are seconds since 1970 in UTC, durations are seconds, so that a page can reckon."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+Time = Annotated[float, Field(description="seconds since 1970, UTC")]
+Seconds = Annotated[float, Field(description="a duration in seconds")]
+
+
+class ObjectRow(BaseModel):
+    """One object as it stands."""
+
+    name: str
+    kind: Literal["table", "view"]
+    virtual: bool
+    level: int = Field(description="longest way from a table; tables are 0")
+    feed: str | None
+    group: str | None
+    fresh: bool
+    since: Time | None = Field(description="since when it is fresh, or is not")
+    current_to: Time | None = Field(description="what it is current up to; staleness is now minus this")
+    limit: Seconds | None = Field(description="the most it should be behind")
+    breach_at: Time | None = Field(description="when it is, or was, past its limit unless it is run before")
+    predicted_fresh_at: Time | None = Field(description="when it will probably be fresh again")
+    pending: int = Field(description="updates that wait or are being loaded")
+    dirty: int = Field(description="stale ancestors; above zero it cannot run yet")
+    impact: float | None = Field(description="what is lost by not running it now, by the policy's measure")
+    rank: int | None = Field(description="1 runs next; none when it cannot start now")
+    popularity: float = Field(description="its own reads a minute and those of everything derived from it")
+    cost: Seconds = Field(description="expected slot-seconds of its next job")
+    running: str | None = Field(description="the state of its open decision")
+    decision: int | None
+    decided_at: Time | None
+    last_run: Time | None
+    rows: int | None
+    held: list[str] = Field(description="why it may not start")
+    reads: int = Field(description="reads in the last hour")
+    reads_met_fresh: int
+    quality: Literal["ok", "failing"] | None = Field(description="of its newest batch; none without expectations")
+    quarantined: int = Field(description="files and rows that were kept out")
+    error: str | None = Field(description="why its newest finished job failed")
+
+
+class Summary(BaseModel):
+    """The whole, at one instant."""
+
+    objects: int
+    fresh: int
+    qod: float | None = Field(description="share of reads that meet a fresh object now")
+    slots: int
+    running: int
+    backlog: Seconds = Field(description="expected slot-seconds to make everything fresh")
+    breached: int
+    about_to_breach: int
+    policy: str
+    tick: dict[str, Any] = Field(description="how the loop does: when it last ticked, and whether it decides")
+
+
+State = Literal["stale", "fresh", "breached", "about", "running", "held", "failing", "quarantine"]
+SortKey = Literal[
+    "name",
+    "staleness",
+    "headroom",
+    "predicted",
+    "pending",
+    "dirty",
+    "impact",
+    "rank",
+    "popularity",
+    "cost",
+    "last",
+    "reads",
+    "quality",
+]
+
+
+class Board(BaseModel):
+    event: int = Field(description="the last event of the log that is in it")
+    total: int = Field(description="how many objects match")
+    offset: int
+    summary: Summary
+    objects: list[ObjectRow]
+
+
+class Ahead(BaseModel):
+    object: str
+    impact: float | None
+    why: str
+
+
+class WhyNot(BaseModel):
+    """Why an object is, or is not, next."""
+
+    state: str
+    why: str
+    impact: float | None
+    rank: int | None
+    ingredients: dict[str, float | None]
+    dirty_ancestors: list[str]
+    ahead: list[Ahead]
+
+
+class Waiting(BaseModel):
+    path: str
+    bytes: int
+    release: Time
+    state: str
+
+
+class ObjectPage(BaseModel):
+    """One object: how it stands, what it is, why it does not run."""
+
+    row: ObjectRow
+    dag_id: str | None
+    may_edit: bool
+    parents: list[str]
+    children: list[str]
+    sql: str | None
+    columns: list[tuple[str, str]]
+    expectations: list[dict[str, Any]]
+    weight: float
+    access: float
+    period: Seconds | None
+    explanation: WhyNot | None
+    waiting: list[Waiting]
+
+
+class SpellOut(BaseModel):
+    since: Time
+    until: Time | None
+    fresh: bool
+    current_to: Time | None
+
+
+class RunOut(BaseModel):
+    decision: int
+    state: str
+    decided_at: Time
+    finished_at: Time | None
+    error: str | None
+
+
+class Breach(BaseModel):
+    since: Time
+    until: Time | None
+
+
+class SawtoothOut(BaseModel):
+    """The staleness of one object over a window and what happened to it."""
+
+    object: str
+    since: Time
+    until: Time
+    limit: Seconds | None
+    spells: list[SpellOut]
+    arrivals: list[Time]
+    runs: list[RunOut]
+    breaches: list[Breach]
+    truncated: bool
+
+
+class VersionOut(BaseModel):
+    snapshot_id: str = Field(description="an Iceberg snapshot; as text, since browsers round such numbers")
+    decision: int
+    committed_at: Time
+    rows: int
+    reads: dict[str, str | None] = Field(description="parent: the snapshot it was computed from")
+
+
+class CostOut(BaseModel):
+    decision: int
+    at: Time
+    slot_seconds: Seconds
+    units: int
+    bytes_in: int
+    bytes_out: int
+    stages: dict[str, float]
+
+
+class QualityOut(BaseModel):
+    batch: int
+    at: Time
+    expectation: str
+    on_fail: str
+    passed: bool
+    message: str
+    samples: list[str]
+
+
+class DecisionOut(BaseModel):
+    id: int
+    object: str
+    kind: str
+    run_id: str
+    state: str
+    policy: str
+    slot: int
+    impact: float
+    why: str
+    ingredients: dict[str, float | None]
+    candidates: int | None
+    passed_over: list[Ahead]
+    updates: int | None
+    decided_at: Time
+    claimed_at: Time | None
+    finished_at: Time | None
+    error: str | None
+
+
+class Node(BaseModel):
+    name: str
+    kind: Literal["table", "view"]
+    virtual: bool
+    level: int
+    fresh: bool
+    running: str | None
+    held: bool
+    current_to: Time | None
+    limit: Seconds | None
+    pending: int
+    dirty: int
+    cost: Seconds
+    hidden: int = Field(description="neighbours that are not shown")
+
+
+class Neighbourhood(BaseModel):
+    centre: str
+    nodes: list[Node]
+    edges: list[tuple[str, str]]
+
+
+class BucketOut(BaseModel):
+    at: Time
+    qod: float | None
+    fresh: float | None
+
+
+class QodOut(BaseModel):
+    since: Time
+    until: Time
+    buckets: list[BucketOut]
+
+
+class ShareOut(BaseModel):
+    """One object's part in the QoD of a window."""
+
+    object: str
+    access: float
+    reads: int
+    reads_met_fresh: int
+    seconds: Seconds
+    stale_seconds: Seconds
+    running_seconds: Seconds
+    lost: float = Field(description="how much of the QoD it cost")
+
+
+class PictureOut(BaseModel):
+    since: Time
+    until: Time
+    qod: float | None
+    objects: list[ShareOut]
+    others: int = Field(description="objects that are left out because they cost the least")
+    others_lost: float
