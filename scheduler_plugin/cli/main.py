@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "check": "check the catalog and show what it holds",
         "announce": "tell of files for a feed, wherever they lie",
         "quarantine": "list what was kept out and why; release, retry or drop it",
+        "backfill": "load an interval of a table again, or compute a view again",
         "simulate": "run one policy over one workload and print the result",
         "policies": "list the policies the simulator and the scheduler know",
         "experiment": "run one of the papers' experiments again",

@@ -30,6 +30,21 @@ class ObjectJob(BaseOperator):
             raise AirflowSkipException("Nothing to do: the decision is done, or another job has it.")
 
 
+class BackfillJob(ObjectJob):
+    """Runs a piece of a backfill when a decision says so; starts a backfill when a person fills in the form."""
+
+    ui_color = "#e5ddff"
+
+    def execute(self, context: Any) -> None:
+        if parse_run_id(context["run_id"]) is not None:
+            super().execute(context)
+            return
+        from scheduler_plugin.live.backfill_job import start_by_form
+
+        person = getattr(context["dag_run"], "triggering_user_name", None) or "somebody in Airflow"
+        start_by_form(Settings.load(), context["params"], who=person, log=self.log.info)
+
+
 class Tick(BaseOperator):
     """The loop. It never runs in a worker: its trigger is the loop, in the triggerer."""
 

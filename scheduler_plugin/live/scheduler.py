@@ -25,7 +25,7 @@ from scheduler_plugin.brain import (
 )
 from scheduler_plugin.brain.demands import Demand, Demands, Ended
 from scheduler_plugin.catalog.rows import declared
-from scheduler_plugin.store.decisions import NewDecision
+from scheduler_plugin.store.decisions import NewDecision, dag_id
 from scheduler_plugin.store.freshness import Change, LoggedEvent
 from scheduler_plugin.store.models import EventKind
 from scheduler_plugin.store.objects import CatalogRow, ObjectRow
@@ -315,6 +315,8 @@ class Scheduler:
         """
         changed = {}
         for name, row in self.rows.items():
+            if row.kind == "backfill":  # nobody reads it; what it is worth is what somebody said
+                continue
             rate = float(row.spec["access"]) * prior_share + per_minute.get(name, 0.0)
             access = rate * float(row.spec["weight"])
             before = self.warehouse.access[self.warehouse.number(name)]
@@ -331,7 +333,3 @@ class Scheduler:
 
 #: The reason of a hold that a person asked for in Airflow.
 PAUSED = "its DAG is paused"
-
-
-def dag_id(name: str, kind: str) -> str:
-    return f"load__{name}" if kind == "table" else f"refresh__{name}"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import func, insert, select, true, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from scheduler_plugin.store import validity
@@ -53,7 +53,7 @@ def take_in(database: Database, catalog: CatalogRow) -> bool:
         event = (connection.execute(select(func.max(Event.id))).scalar_one() or 0) + 1
         before = {row.name: row for row in connection.execute(select(Object.name, Object.spec, Object.removed_at))}
         names = [item.name for item in catalog.objects]
-        gone = Object.name.not_in(names) & Object.removed_at.is_(None)
+        gone = Object.name.not_in(names) & Object.removed_at.is_(None) & (Object.kind != "backfill")
         removed = connection.execute(update(Object).where(gone).values(removed_at=now).returning(Object.name)).scalars()
         connection.execute(
             update(Freshness).where(Freshness.object.in_(removed.all()), Freshness.until.is_(None)).values(until=now)
@@ -92,8 +92,8 @@ def definition(spec: Mapping[str, Any]) -> Any:
     return spec.get("sql"), spec.get("virtual")
 
 
-def in_force(database: Database) -> CatalogRow | None:
-    """The catalog last taken in."""
+def in_force(database: Database, *, backfills: bool = False) -> CatalogRow | None:
+    """The catalog last taken in; for the loop also the backfills that are under way, as objects of the brain."""
     with database.transaction() as connection:
         newest = select(CatalogVersion.settings).order_by(CatalogVersion.id.desc()).limit(1)
         settings = connection.execute(newest).scalar_one_or_none()
@@ -108,7 +108,7 @@ def in_force(database: Database) -> CatalogRow | None:
                 Object.spec,
                 Object.defined_at_event,
             )
-            .where(Object.removed_at.is_(None))
+            .where(Object.removed_at.is_(None), true() if backfills else Object.kind != "backfill")
             .order_by(Object.position)
         )
         return CatalogRow(
