@@ -45,6 +45,21 @@ class BackfillJob(ObjectJob):
         start_by_form(Settings.load(), context["params"], who=person, log=self.log.info)
 
 
+class Upkeep(BaseOperator):
+    """One part of upkeep."""
+
+    ui_color = "#e8e8e8"
+
+    def __init__(self, *, part: str, **more: Any) -> None:
+        super().__init__(**more)
+        self.part = part
+
+    def execute(self, context: Any) -> None:
+        from scheduler_plugin.live import upkeep
+
+        upkeep.run(self.part)
+
+
 class Tick(BaseOperator):
     """The loop. It never runs in a worker: its trigger is the loop, in the triggerer."""
 

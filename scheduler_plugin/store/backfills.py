@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Connection, func, insert, select, text, update
+from sqlalchemy import Connection, exists, func, insert, select, text, update
 
 from scheduler_plugin.store.database import Database, log_events
 from scheduler_plugin.store.models import (
@@ -389,8 +389,14 @@ def tidy(connection: Connection, now: datetime, brain_name: str) -> None:
 def _files(connection: Connection, table: str, covers_from: datetime | None, covers_to: datetime | None) -> list[Any]:
     """Loaded files about a time in the interval, oldest first; where it is not known, by when they arrived."""
     begin, end = func.coalesce(Update.covers_from, Update.release), func.coalesce(Update.covers_to, Update.release)
+    # Another file lies under its name by now, or it is no longer kept.
+    later = Update.__table__.alias("later")
+    overwritten = exists().where(later.c.table_name == table, later.c.path == Update.path, later.c.id > Update.id)
     wanted = select(Update.id, Update.size_bytes).where(
-        Update.table_name == table, Update.state == UpdateState.LOADED, Update.origin_id.is_(None)
+        Update.table_name == table,
+        Update.state == UpdateState.LOADED,
+        Update.origin_id.is_(None),
+        (Update.archived != "") | (Update.archived.is_(None) & ~overwritten),
     )
     if covers_to is not None:
         wanted = wanted.where(begin < covers_to)
