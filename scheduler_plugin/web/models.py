@@ -93,6 +93,7 @@ class WhyNot(BaseModel):
     """Why an object is, or is not, next."""
 
     state: str
+    summary: str
     why: str
     impact: float | None
     rank: int | None

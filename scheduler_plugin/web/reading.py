@@ -214,6 +214,7 @@ def window(hours: float, until: float | None) -> tuple[datetime, datetime]:
 def why_not(told: Explanation, seen: frozenset[str]) -> models.WhyNot:
     return models.WhyNot(
         state=told.state.partition(" since ")[0],
+        summary="",
         why=told.why,
         impact=rounded(told.impact),
         rank=told.rank,
