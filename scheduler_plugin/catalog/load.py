@@ -15,6 +15,7 @@ from typing import Any
 from scheduler_plugin.brain.policies import POLICIES
 from scheduler_plugin.brain.policy import PolicyError
 from scheduler_plugin.catalog import values
+from scheduler_plugin.catalog.alerts import read_alerts
 from scheduler_plugin.catalog.expectations import read_expectations
 from scheduler_plugin.catalog.feeds import read_feed
 from scheduler_plugin.catalog.graph import cycles, levels
@@ -81,6 +82,7 @@ class _Reader:
         views = self.views(top.take("views", mapping, {}) or {}, tables)
         named_groups = self.entries("group", top.take("groups", mapping, {}) or {})
         groups = read_groups(self.here, named_groups, slots, {**tables, **views}, self.problems)
+        alerts = read_alerts(self.entries("alert", top.take("alerts", mapping, {}) or {}))
         top.done()
         found = self.graph(tables, views)
         self.problems.raise_if_any()
@@ -88,6 +90,7 @@ class _Reader:
             path=self.path,
             slots=slots,
             groups=MappingProxyType(groups),
+            alerts=MappingProxyType(alerts),
             policy=policy,
             tick_seconds=tick_seconds,
             retention=retention,

@@ -30,6 +30,17 @@ class ObjectJob(BaseOperator):
             raise AirflowSkipException("Nothing to do: the decision is done, or another job has it.")
 
 
+class SendAlert(BaseOperator):
+    """Tells every notifier of the catalog that cares of one incident: run `incident-<id>-opened` or `-closed`."""
+
+    ui_color = "#ffe3d7"
+
+    def execute(self, context: Any) -> None:
+        from scheduler_plugin.live.alerts import tell
+
+        tell(Settings.load(), context)
+
+
 class Tick(BaseOperator):
     """The loop. It never runs in a worker: its trigger is the loop, in the triggerer."""
 
