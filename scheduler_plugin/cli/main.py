@@ -48,6 +48,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "check": "check the catalog and show what it holds",
         "announce": "tell of files for a feed, wherever they lie",
         "chaos": "break things on purpose and see that nothing is lost",
+        "quarantine": "list what was kept out and why; release, retry or drop it",
         "simulate": "run one policy over one workload and print the result",
         "policies": "list the policies the simulator and the scheduler know",
         "experiment": "run one of the papers' experiments again",

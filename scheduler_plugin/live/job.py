@@ -86,7 +86,9 @@ def _work(settings: Settings, claim: decisions.Claim) -> decisions.Outcome:
             table=claim.object,
             columns=[tuple(column) for column in spec["columns"]],
             format=spec["format"],
-            files=[SourceFile(update_id=u.id, path=u.path, size=u.size_bytes) for u in claim.updates],
+            files=[
+                SourceFile(update_id=u.id, path=u.path, size=u.size_bytes, gated=not u.ungated) for u in claim.updates
+            ],
             marker=claim.marker,
             key=spec["key"],
             interval=interval.get("column"),
@@ -114,10 +116,20 @@ def _work(settings: Settings, claim: decisions.Claim) -> decisions.Outcome:
 def _tell(claim: decisions.Claim, outcome: decisions.Outcome) -> None:
     stages = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in outcome.stages.items())
     log.info("%s: %d rows in snapshot %s (%s)", claim.object, outcome.rows, outcome.snapshot_id, stages)
+    for _, on_fail, passed, detail in outcome.quality:
+        log.log(logging.INFO if passed else logging.WARNING, "Expectation %s", _said(on_fail, passed, detail["words"]))
     for update, reason in outcome.quarantined_files:
         log.warning("%s: update %d is in quarantine: %s", claim.object, update, reason)
     if outcome.quarantined_rows:
         log.warning("%s: %d row(s) are in quarantine", claim.object, len(outcome.quarantined_rows))
+
+
+def _said(on_fail: str, passed: bool, words: str) -> str:
+    """An expectation's result for the log: what it asks, what was found, and what follows from it."""
+    if passed:
+        return words
+    so = {"block": "the files are kept out", "drop": "the rows are kept out", "warn": "written down, and loaded"}
+    return f"not met: {words}; {so[on_fail]}"
 
 
 @contextmanager

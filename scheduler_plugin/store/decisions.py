@@ -253,6 +253,8 @@ class SourceUpdate:
     id: int
     path: str
     size_bytes: int
+    #: Somebody has released it: expectations are not asked.
+    ungated: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,7 +293,7 @@ def claim(database: Database, decision: int, attempt: int, worker: str) -> Claim
         )
         kind, spec = connection.execute(select(Object.kind, Object.spec).where(Object.name == row.object)).one()
         updates = connection.execute(
-            select(Update.id, Update.path, Update.size_bytes)
+            select(Update.id, func.coalesce(Update.archived, Update.path), Update.size_bytes, Update.ungated)
             .where(Update.batch_id == row.batch_id, Update.state == UpdateState.LOADING)
             .order_by(Update.id)
         ).all()
@@ -304,7 +306,7 @@ def claim(database: Database, decision: int, attempt: int, worker: str) -> Claim
         spec=spec,
         marker=f"batch-{row.batch_id}" if row.batch_id is not None else f"refresh-{decision}",
         reads=row.reads,
-        updates=[SourceUpdate(id=i, path=p, size_bytes=b) for i, p, b in updates],
+        updates=[SourceUpdate(id=i, path=p, size_bytes=b, ungated=u) for i, p, b, u in updates],
     )
 
 
