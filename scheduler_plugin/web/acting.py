@@ -10,8 +10,10 @@ from airflow.utils.session import create_session
 from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, Field
 
+from scheduler_plugin.live.quarantine import act
 from scheduler_plugin.live.scheduler import dag_id
-from scheduler_plugin.store import demands
+from scheduler_plugin.store import controls, demands
+from scheduler_plugin.store import quarantine as held
 from scheduler_plugin.store.standing import Standing
 from scheduler_plugin.web.access import Reader, note_action, require_editor
 from scheduler_plugin.web.desk import Desk
@@ -33,6 +35,17 @@ class RunNow(Because):
     within: Annotated[float, Field(gt=0, le=7 * 86400)] | None = Field(
         None, description="seconds in which it should be done; the earliest deadline goes first"
     )
+
+
+class Weight(Because):
+    weight: float = Field(gt=0, le=1e6)
+    minutes: float = Field(gt=0, le=7 * 24 * 60)
+
+
+class OutOfQuarantine(BaseModel):
+    action: held.What
+    ids: list[Annotated[str, Field(pattern=r"^[fr][1-9][0-9]{0,17}$")]] = Field(min_length=1, max_length=500)
+    why: Annotated[Words, Field(min_length=1)]
 
 
 class Done(BaseModel):
@@ -72,11 +85,48 @@ def router(desk: Desk) -> APIRouter:
 
     @routes.post("/objects/{name}/resume", response_model=Done)
     def resume(user: Reader, name: ObjectName, asked: Because) -> Done:
-        """Undoes a pause."""
+        """Undoes a pause, made here, in Airflow or on the command line."""
         item = editable(user, name)
+        controls.resume(desk.database, [name], who=user.get_name())
         set_paused(item, False)
         did(user, "resume", item, why=asked.why)
         return Done(message=f"{name} is resumed.")
+
+    @routes.post("/objects/{name}/weight", response_model=Done)
+    def weight(user: Reader, name: ObjectName, asked: Weight) -> Done:
+        """Lets it count for more, or less, for a while."""
+        item = editable(user, name)
+        until = datetime.now(UTC) + timedelta(minutes=asked.minutes)
+        controls.override(desk.database, name, "weight", asked.weight, until=until, who=user.get_name(), why=asked.why)
+        did(user, "weight", item, why=asked.why, weight=asked.weight, minutes=asked.minutes)
+        return Done(message=f"{name} weighs {asked.weight:g} until {until:%H:%M} UTC.")
+
+    @routes.post("/quarantine", response_model=Done)
+    def quarantine(user: Reader, asked: OutOfQuarantine) -> Done:
+        """Releases, retries or drops files and rows: all of them, or none."""
+        wanted = set(asked.ids)
+        found = [each for each in held.items(desk.database) if each.id in wanted]
+        tables = {each.table for each in found}
+        for table in sorted(tables):
+            editable(user, table)
+        if len(found) < len(wanted):
+            raise HTTPException(
+                404, f"Not in quarantine any more: {', '.join(sorted(wanted - {e.id for e in found}))}."
+            )
+        try:
+            count = act(
+                desk.database,
+                asked.action,
+                sorted(wanted),
+                who=user.get_name(),
+                why=asked.why,
+                archive=desk.settings.archive,
+            )
+        except held.QuarantineError as error:
+            raise HTTPException(409, str(error)) from error
+        for table in sorted(tables):
+            did(user, f"quarantine.{asked.action}", editable(user, table), why=asked.why, ids=sorted(wanted))
+        return Done(message=f"{count['files']} file(s) and {count['rows']} row(s): {held.DONE[asked.action]}.")
 
     return routes
 

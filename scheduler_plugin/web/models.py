@@ -100,6 +100,9 @@ class WhyNot(BaseModel):
     ingredients: dict[str, float | None]
     dirty_ancestors: list[str]
     ahead: list[Ahead]
+    expected_at: Time | None = Field(description="when it will probably start")
+    cost_spread: Seconds | None = Field(description="how far its jobs have strayed from what was expected")
+    failures: int = Field(description="how often in a row its jobs have failed")
 
 
 class Waiting(BaseModel):
