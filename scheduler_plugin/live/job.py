@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import decisions
+from scheduler_plugin.store import backfills, decisions
 from scheduler_plugin.store.database import Database
 
 log = logging.getLogger(__name__)
@@ -36,6 +36,8 @@ def run(settings: Settings, decision: int, attempt: int) -> bool:
             return False
         log.info("Decision %d: %s %s. %s", decision, _verb(claim), claim.object, claim.why)
         try:
+            if claim.kind == backfills.KIND and claim.piece is None:
+                raise BackfillStoppedError(f"{claim.object} was stopped before this piece of it began")
             with _beating(database, claim):
                 outcome = _work(settings, claim)
         except Exception as error:
@@ -48,7 +50,13 @@ def run(settings: Settings, decision: int, attempt: int) -> bool:
         database.close()
 
 
+class BackfillStoppedError(Exception):
+    """Nobody wants the piece any more."""
+
+
 def _verb(claim: decisions.Claim) -> str:
+    if claim.piece is not None:
+        return f"{claim.piece.what} {claim.piece.object} for"
     return f"load {len(claim.updates)} file(s) into" if claim.kind == "table" else "refresh"
 
 
@@ -62,6 +70,10 @@ def _work(settings: Settings, claim: decisions.Claim) -> decisions.Outcome:
     tables = Tables(settings.database_url, settings.warehouse)
     spec = claim.spec
     with spark_session(settings.spark_remote) as spark:
+        if claim.piece is not None:
+            from scheduler_plugin.live.backfill_job import run_piece
+
+            return run_piece(spark, tables, claim, claim.piece)
         if claim.kind == "view":
             refreshed = refresh_view(
                 spark=spark,

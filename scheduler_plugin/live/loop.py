@@ -190,7 +190,7 @@ class Loop:
 
     def _rebuilt(self, upto: int | None = None) -> Scheduler:
         """The catalog in force with the log replayed as far as its consequences are written down, or to `upto`."""
-        catalog = objects.in_force(self._database)
+        catalog = objects.in_force(self._database, backfills=True)
         assert catalog is not None, "a loop takes its catalog in before it looks for it"
         if upto is None:
             first, *_ = freshness.events_after(self._database, 0, limit=1)

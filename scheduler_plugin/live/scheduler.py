@@ -26,7 +26,7 @@ from scheduler_plugin.brain.costs import CostHistory
 from scheduler_plugin.brain.demands import Demand, Demands, Ended
 from scheduler_plugin.catalog.rows import FIRST_COST, FIRST_COST_PER_UPDATE, declared
 from scheduler_plugin.live.slots import Slots
-from scheduler_plugin.store.decisions import NewDecision
+from scheduler_plugin.store.decisions import NewDecision, dag_id
 from scheduler_plugin.store.freshness import Change, LoggedEvent
 from scheduler_plugin.store.models import EventKind
 from scheduler_plugin.store.objects import CatalogRow, ObjectRow
@@ -405,6 +405,8 @@ class Scheduler:
         """
         changed = {}
         for name, row in self.rows.items():
+            if row.kind == "backfill":  # nobody reads it; what it is worth is what somebody said
+                continue
             rate = float(row.spec["access"]) * prior_share + per_minute.get(name, 0.0)
             access = rate * self.weight(name)
             before = self.warehouse.access[self.warehouse.number(name)]
@@ -451,7 +453,3 @@ def _told(body: Mapping[str, Any]) -> str:
     """Who, and why: "by ana: the source is being mended"."""
     who = f"by {body['who']}" if body.get("who") else ""
     return f"{who}: {body['why']}" if body.get("why") else who
-
-
-def dag_id(name: str, kind: str) -> str:
-    return f"load__{name}" if kind == "table" else f"refresh__{name}"
