@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from scheduler_plugin.live.quarantine import act
 from scheduler_plugin.live.scheduler import dag_id
-from scheduler_plugin.store import controls, demands
+from scheduler_plugin.store import backfills, controls, demands
 from scheduler_plugin.store import quarantine as held
 from scheduler_plugin.store.standing import Standing
 from scheduler_plugin.web.access import Reader, note_action, require_editor
@@ -46,6 +46,22 @@ class OutOfQuarantine(BaseModel):
     action: held.What
     ids: list[Annotated[str, Field(pattern=r"^[fr][1-9][0-9]{0,17}$")]] = Field(min_length=1, max_length=500)
     why: Annotated[Words, Field(min_length=1)]
+
+
+class Interval(Because):
+    """Of what the data covers; for a table only. A view is computed whole."""
+
+    since: Annotated[float, Field(ge=0, le=4e9)] | None = Field(None, description="seconds since 1970, UTC")
+    until: Annotated[float, Field(ge=0, le=4e9)] | None = Field(None, description="seconds since 1970, UTC")
+
+
+class BackfillPreview(BaseModel):
+    message: str
+    files: int
+    bytes: int
+    views: list[str]
+    slot_seconds: float
+    pieces: int
 
 
 class Done(BaseModel):
@@ -100,6 +116,36 @@ def router(desk: Desk) -> APIRouter:
         controls.override(desk.database, name, "weight", asked.weight, until=until, who=user.get_name(), why=asked.why)
         did(user, "weight", item, why=asked.why, weight=asked.weight, minutes=asked.minutes)
         return Done(message=f"{name} weighs {asked.weight:g} until {until:%H:%M} UTC.")
+
+    @routes.post("/objects/{name}/backfill/preview", response_model=BackfillPreview)
+    def preview(user: Reader, name: ObjectName, asked: Interval) -> BackfillPreview:
+        """What a backfill would do; nothing is changed."""
+        editable(user, name)
+        plan = backfill(backfills.preview, name, asked)
+        what = f"loads {plan.files} file(s) again" if plan.mode == "reload" else "computes it again"
+        return BackfillPreview(
+            message=f"It {what} and then refreshes {len(plan.views)} view(s), beside the live work.",
+            files=plan.files,
+            bytes=plan.bytes,
+            views=list(plan.views),
+            slot_seconds=round(plan.slot_seconds, 1),
+            pieces=len(plan.pieces),
+        )
+
+    @routes.post("/objects/{name}/backfill", response_model=Done)
+    def start(user: Reader, name: ObjectName, asked: Interval) -> Done:
+        """Loads an interval of a table again, or computes a view again."""
+        item = editable(user, name)
+        number = backfill(backfills.start, name, asked, who=user.get_name(), why=asked.why)
+        did(user, "backfill", item, why=asked.why, backfill=number, since=asked.since, until=asked.until)
+        return Done(message=f"Backfill {number} of {name} has started.")
+
+    def backfill(act: Any, name: str, asked: Interval, **words: Any) -> Any:
+        begin, end = (None if at is None else datetime.fromtimestamp(at, UTC) for at in (asked.since, asked.until))
+        try:
+            return act(desk.database, name, covers_from=begin, covers_to=end, **words)
+        except backfills.BackfillError as error:
+            raise HTTPException(409, str(error)) from error
 
     @routes.post("/quarantine", response_model=Done)
     def quarantine(user: Reader, asked: OutOfQuarantine) -> Done:

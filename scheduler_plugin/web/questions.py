@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from scheduler_plugin.brain import POLICIES
 from scheduler_plugin.live.whatif import MARGIN, Outcome, WhatIf, WhatIfError, what_if
-from scheduler_plugin.store import quarantine
+from scheduler_plugin.store import history, quarantine
 from scheduler_plugin.web.access import Reader, may_edit, readable
 from scheduler_plugin.web.answers import answer
 from scheduler_plugin.web.desk import Desk, epoch, rounded
@@ -49,6 +49,27 @@ class WhatIfOut(BaseModel):
     margin: float = Field(description="how far the replay of what really ran may be from what was recorded")
     real: OutcomeOut
     replayed: OutcomeOut
+
+
+class TradeOffPoint(BaseModel):
+    wait: Seconds
+    help: float = Field(description="how much fresher the answers become")
+
+
+class QueryOut(BaseModel):
+    """A read with a deadline or a preference, and how it traded waiting against freshness."""
+
+    id: int
+    by: str
+    asked_at: Time
+    deadline: Time | None
+    prefer: float | None = Field(description="0 is as fast as can be, 1 as fresh as can be")
+    objects: list[str]
+    state: str
+    finished_at: Time | None
+    together_with: list[int] = Field(description="the queries that were weighed together")
+    curve: list[TradeOffPoint]
+    taken: TradeOffPoint | None
 
 
 class Kept(BaseModel):
@@ -127,7 +148,34 @@ def router(desk: Desk) -> APIRouter:
                 found.append(_kept(each, edits[each.table]))
         return found
 
+    @routes.get("/queries", response_model=list[QueryOut], tags=["what if"])
+    def queries(user: Reader, limit: Annotated[int, Query(ge=1, le=50)] = 20) -> list[QueryOut]:
+        """The newest queries, and for those with a preference the curve between waiting and freshness."""
+        seen = readable(user, desk.snapshot().whole.objects)
+        return [_query(each) for each in history.queries(desk.database, limit) if seen.issuperset(each.objects)]
+
     return routes
+
+
+def _query(each: history.QueryReport) -> QueryOut:
+    told = each.trade_off or {}
+    return QueryOut(
+        id=each.id,
+        by=each.by,
+        asked_at=each.asked_at.timestamp(),
+        deadline=epoch(each.deadline),
+        prefer=each.prefer,
+        objects=list(each.objects),
+        state=each.state,
+        finished_at=epoch(each.finished_at),
+        together_with=list(told.get("queries", ())),
+        curve=[_trade_off(point) for point in told.get("curve", ())][:500],
+        taken=_trade_off(told["taken"]) if "taken" in told else None,
+    )
+
+
+def _trade_off(point: Any) -> TradeOffPoint:
+    return TradeOffPoint(wait=round(point["wait_seconds"], 3), help=point["help"])
 
 
 def _kept(each: Any, may: bool) -> Kept:

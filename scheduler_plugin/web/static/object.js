@@ -157,11 +157,13 @@ function buttons(told, reload) {
 }
 
 async function backfill(told, path) {
-  const asked = await ask(`Backfill ${told.row.name}`, [["from", "From", { type: "datetime-local", required: true, step: 1 }], ["to", "To", { type: "datetime-local", required: true, step: 1 }], ["why", "Why (for the record)", { maxlength: 500 }]], "Preview", h("p", { class: "muted" }, "What the data covers, in UTC."));
+  const range = told.row.kind === "table" ? [["since", "From (UTC; empty: from the beginning)", { type: "datetime-local", step: 1 }], ["until", "To (UTC; empty: to the end)", { type: "datetime-local", step: 1 }]] : [];
+  const asked = await ask(`Backfill ${told.row.name}`, [...range, ["why", "Why (for the record)", { maxlength: 500 }]], "Preview", h("p", { class: "muted" }, range.length ? "Loads the files again whose data covers this time, and refreshes what derives from them." : "Computes the view again in full, and what derives from it."));
   if (!asked) return null;
-  const body = { from: `${asked.from}Z`, to: `${asked.to}Z`, why: asked.why };
+  const seconds = (words) => (words ? Date.parse(`${words}Z`) / 1000 : null);
+  const body = { since: seconds(asked.since), until: seconds(asked.until), why: asked.why };
   const preview = await post(`${path}/backfill/preview`, body);
-  const sure = await ask(`Backfill ${told.row.name}?`, [], "Start", h("div", null, h("p", null, preview.message), table([["Figure"], ["Value", "num"]], Object.entries(preview.figures).map(([key, value]) => [key.replaceAll("_", " "), typeof value === "number" ? number(value, 6) : String(value)]))));
+  const sure = await ask(`Backfill ${told.row.name}?`, [], "Start", h("div", null, h("p", null, preview.message), table([["Figure"], ["Value", "num"]], [["files", String(preview.files)], ["size", bytes(preview.bytes)], ["jobs", String(preview.pieces)], ["slot-seconds, about", duration(preview.slot_seconds)]]), preview.views.length ? h("p", { class: "muted" }, `Refreshes ${preview.views.join(", ")}.`) : null));
   return sure && (await post(`${path}/backfill`, body)).message;
 }
 

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { curves } from "./charts.js";
-import { choice, duration, h, number, percent, table, toast } from "./dom.js";
+import { choice, duration, h, number, percent, table, time, toast } from "./dom.js";
 
 const WINDOWS = [["0.25", "last 15 minutes"], ["1", "last hour"], ["6", "last 6 hours"], ["24", "last 24 hours"]];
 
@@ -60,6 +60,17 @@ export async function whatIf(box) {
   return {};
 }
 
+/** Queries that said how much they would wait for fresher data: the curve, and the point that was taken. */
 async function waitingQueries() {
-  return h("div");
+  const told = (await get("queries")).filter((each) => each.taken);
+  const figure = h("div");
+  const draw = (id) => {
+    const query = told.find((each) => String(each.id) === id);
+    figure.replaceChildren(
+      h("p", { class: "muted" }, `Asked by ${query.by} at ${time(query.asked_at)} with preference ${number(query.prefer)} over ${query.objects.join(", ")}; weighed together with ${query.together_with.length} waiting. It took ${duration(query.taken.wait)} of waiting.`),
+      curves([{ name: "how much fresher the answers become, by how long they wait", points: query.curve.map((point) => [point.wait, point.help]) }], { width: 640, label: (value) => number(value, 2), marks: [[query.taken.wait, query.taken.help, "the point taken"]] }));
+  };
+  if (told.length) draw(String(told[0].id));
+  return h("section", null, h("h2", null, "Waiting queries: fast or fresh"),
+    told.length ? choice("Query", told.map((each) => [String(each.id), `query ${each.id}, ${each.state}`]), String(told[0].id), draw) : h("p", { class: "muted" }, "No query has stated a preference between fast and fresh yet."), figure);
 }
