@@ -87,15 +87,21 @@ def refresh_view(
     reads: Mapping[str, int | None],
     virtual: Mapping[str, str],
     marker: str,
+    full: bool = False,
     progress: Callable[[str], None] = log.info,
 ) -> RefreshResult:
-    """Make the view's content what its SQL gives over the pinned snapshots, once however often it is called."""
+    """Make the view's content what its SQL gives over the pinned snapshots, once however often it is called.
+
+    With `full`, not from what the view holds.
+    """
     found = tables.find(view, marker)
     if found is not None:
         progress(f"{view}: already refreshed as snapshot {found}")
         return _result(tables, view, found, {})
     wanted = View(name=view, sql=sql, reads=reads, virtual=virtual, marker=marker)
     try:
+        if full:
+            raise NotByDifference("that was asked for")
         difference = _difference(tables, wanted)
         return _refresh(spark, tables, wanted, difference, f"by difference: {_added(difference)}", progress)
     except (NotByDifference, Moved) as reason:
