@@ -30,6 +30,7 @@ PATIENCE_SECONDS = 300.0
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=120.0, help="of each load and policy (120)")
     parser.add_argument("--loads", default="0.5,1,2,surge", help="which, with commas (0.5,1,2,surge)")
+    parser.add_argument("--warm-up", type=int, default=3, help="rounds of files before anything is measured (3)")
     parser.add_argument("--pictures", type=Path, help="where the pictures go (bench-freshness/ of FRESHET_HOME)")
 
 
@@ -101,7 +102,9 @@ def run(options: argparse.Namespace) -> Report:
     try:
         with Progress() as progress:
             stack.up(settings, progress)
-        return Bench(settings, catalog, options.seconds).run(options.loads.split(","), options.pictures or root)
+        return Bench(settings, catalog, options.seconds).run(
+            options.loads.split(","), options.warm_up, options.pictures or root
+        )
     finally:
         with Progress() as progress:
             stack.down(settings.home, progress)
@@ -138,11 +141,11 @@ class Bench:
         }
         self._registers = [each for each in drops if each.feed in REGISTERS]
 
-    def run(self, loads: Sequence[str], pictures: Path) -> Report:
+    def run(self, loads: Sequence[str], warm_up: int, pictures: Path) -> Report:
         try:
             for drop in self._registers:
                 self._replay.write(drop)
-            for _ in range(3):
+            for _ in range(warm_up):
                 self._round()
                 self._wait(self._fresh)
             report = Report(slots=self._catalog.slots, round_cost=self._round_cost())

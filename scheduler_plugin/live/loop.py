@@ -91,7 +91,8 @@ class Loop:
         self._holder = holder
         self._epoch = epoch
         self._renewed = time.monotonic()
-        self._learnt_access = 0.0
+        self._learn_next = 0.0
+        self._look_next = 0.0
         self._catalog = load_catalog(catalog_path())
         self._catalog_problem: str | None = None
         self._landing: list[LandingWatcher | LandingLister] = []
@@ -238,8 +239,15 @@ class Loop:
     # The catalog ------------------------------------------------------------------------------------------------
 
     def _follow_catalog(self) -> None:
-        if self._catalog.unchanged_on_disk():
+        began = time.monotonic()
+        if began < self._look_next:
             return
+        if not self._catalog.unchanged_on_disk():
+            self._read_catalog()
+        # A look costs as much as the catalog has files.
+        self._look_next = time.monotonic() + 20 * (time.monotonic() - began)
+
+    def _read_catalog(self) -> None:
         try:
             changed = load_catalog(catalog_path())
         except CatalogError as error:
@@ -290,11 +298,13 @@ class Loop:
             self._take_in(freshness.events_after(self._database, self._seen))
 
     def _learn_access(self) -> None:
-        if time.monotonic() - self._learnt_access < LEARN_ACCESS_SECONDS:
+        began = time.monotonic()
+        if began < self._learn_next:
             return
-        self._learnt_access = time.monotonic()
         prior_share = 0.5 ** ((time.time() - self._scheduler.since) / ACCESS_HALF_LIFE.total_seconds())
         learnt = self._scheduler.accesses(accesses.per_minute(self._database, ACCESS_HALF_LIFE), prior_share)
         if learnt:
             accesses.learn(self._database, learnt)
             self._take_in(freshness.events_after(self._database, self._seen))
+        # It costs as much as there are objects that people read: the more, the less often.
+        self._learn_next = time.monotonic() + max(LEARN_ACCESS_SECONDS, 20 * (time.monotonic() - began))
