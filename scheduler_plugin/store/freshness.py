@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import func, insert, select, update
 
 from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.lease import note_tick, require_epoch
@@ -56,6 +56,23 @@ def open_spells(database: Database) -> dict[str, tuple[bool, datetime | None]]:
             select(Freshness.object, Freshness.fresh, Freshness.current_to).where(Freshness.until.is_(None))
         )
         return {name: (fresh, current_to) for name, fresh, current_to in rows}
+
+
+def stale_since(database: Database) -> dict[str, datetime]:
+    """Since when each stale object has been stale."""
+    with database.transaction() as connection:
+        last_fresh = (
+            select(Freshness.object, func.max(Freshness.until).label("at"))
+            .where(Freshness.fresh)
+            .group_by(Freshness.object)
+            .subquery()
+        )
+        rows = connection.execute(
+            select(Freshness.object, func.coalesce(last_fresh.c.at, Freshness.since))
+            .outerjoin(last_fresh, last_fresh.c.object == Freshness.object)
+            .where(Freshness.until.is_(None), ~Freshness.fresh)
+        )
+        return {row[0]: row[1] for row in rows}
 
 
 def note(

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from math import inf, nextafter
 from threading import Event, Thread
 
-from sqlalchemy import Connection, delete, func, insert, select, text, update
+from sqlalchemy import Connection, delete, func, insert, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import distinct_on
 
 from scheduler_plugin.brain.versions import Version as Valid
@@ -285,6 +285,26 @@ def history(database: Database, name: str, *, limit: int = 50) -> list[VersionRe
             select(*columns).where(Version.object == name).order_by(Version.committed_at.desc()).limit(limit)
         )
         return [VersionReport(**row._mapping, pinned_by=sorted(readers[row.snapshot_id])) for row in rows]
+
+
+def behind(database: Database) -> set[str]:
+    """Objects whose newest version lacks something that has arrived."""
+    newest = (
+        select(Version.object, Version.valid_to)
+        .ext(distinct_on(Version.object))
+        .order_by(Version.object, Version.committed_at.desc())
+        .subquery()
+    )
+    with database.transaction() as connection:
+        return set(connection.execute(select(newest.c.object).where(newest.c.valid_to.is_not(None))).scalars())
+
+
+def intervals(database: Database, snapshots: Mapping[str, int | None]) -> dict[str, Interval]:
+    """When each of these was true."""
+    chosen = tuple_(Version.object, Version.snapshot_id).in_(list(snapshots.items()))
+    with database.transaction() as connection:
+        rows = connection.execute(select(Version.object, Version.valid_from, Version.valid_to).where(chosen))
+        return {name: Interval(since=since, until=until) for name, since, until in rows}
 
 
 def instant(chosen: Chosen) -> datetime:
