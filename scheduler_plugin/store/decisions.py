@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, text, true, update
+from sqlalchemy import Connection, Double, cast, func, insert, select, text, true, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from scheduler_plugin.store import arrivals, validity, versions
@@ -254,6 +254,8 @@ class Claim:
     marker: str
     reads: Mapping[str, int | None]
     updates: Sequence[SourceUpdate]
+    #: Of a view: way -> (mean seconds, mean bytes read) of its latest refreshes.
+    measured: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def claim(database: Database, decision: int, attempt: int, worker: str) -> Claim | None:
@@ -280,6 +282,7 @@ def claim(database: Database, decision: int, attempt: int, worker: str) -> Claim
             .where(Update.batch_id == row.batch_id, Update.state == UpdateState.LOADING)
             .order_by(Update.id)
         ).all()
+        measured = _measured(connection, row.object) if kind == "view" else {}
     return Claim(
         decision=decision,
         attempt=attempt,
@@ -290,7 +293,28 @@ def claim(database: Database, decision: int, attempt: int, worker: str) -> Claim
         marker=f"batch-{row.batch_id}" if row.batch_id is not None else f"refresh-{decision}",
         reads=row.reads,
         updates=[SourceUpdate(id=i, path=p, size_bytes=b) for i, p, b in updates],
+        measured=measured,
     )
+
+
+def _measured(connection: Connection, view: str) -> dict[str, tuple[float, float]]:
+    """What the view's latest refreshes took in Spark, by way; one alone says too little."""
+    place = func.row_number().over(partition_by=Cost.way, order_by=Cost.at.desc()).label("place")
+    each = func.jsonb_each_text(Job.stages).table_valued("key", "value")
+    spent = select(func.sum(cast(each.c.value, Double))).select_from(each).scalar_subquery()
+    latest = (
+        select(Cost.way, func.coalesce(spent, Cost.slot_seconds).label("seconds"), Cost.bytes_in, place)
+        .join(Job, (Job.decision_id == Cost.decision_id) & Job.finished_at.is_not(None) & Job.error.is_(None))
+        .where(Cost.object == view, Cost.way.is_not(None))
+        .subquery()
+    )
+    rows = connection.execute(
+        select(latest.c.way, func.avg(latest.c.seconds), func.avg(latest.c.bytes_in))
+        .where(latest.c.place <= 5)
+        .group_by(latest.c.way)
+        .having(func.count() > 1)
+    )
+    return {way: (float(seconds), float(bytes_in)) for way, seconds, bytes_in in rows}
 
 
 def beat(database: Database, claim: Claim) -> bool:

@@ -84,7 +84,8 @@ def choose(
             )
     histories = [[each for each in kept.get(name, []) if not each[1].empty] for name in objects]
     before = inf if at is None else nextafter(at.timestamp(), inf)
-    known = [history for history in histories if history]
+    # What was never run has nothing to read and stands in nobody's way; what was only run at odds with itself does.
+    known = [history for name, history in zip(objects, histories, strict=True) if kept.get(name)]
     found = together([[_valid(interval) for _, interval in history] for history in known], before)
     newest = {name: kept[name][-1][0] if kept.get(name) else None for name in objects}
     if found is None:
@@ -95,7 +96,7 @@ def choose(
     snapshots: dict[str, int | None] = {}
     whole = Interval()
     for name, history in zip(objects, histories, strict=True):
-        place = next(places) if history else None
+        place = next(places) if kept.get(name) else None
         snapshots[name] = None if place is None else history[place][0]
         if place is not None:
             whole = whole & history[place][1]

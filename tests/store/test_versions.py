@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
@@ -113,7 +113,12 @@ STEP = st.one_of(
 
 
 def test_an_interval_says_exactly_when_a_version_was_the_truth(world: World) -> None:
-    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=10,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.explicit, Phase.reuse, Phase.generate),  # shrinking takes minutes on a database
+    )
     @given(steps=st.lists(STEP, min_size=8, max_size=30))
     def holds(steps: list[tuple[str, str, int]]) -> None:
         with world.database.transaction() as connection:
