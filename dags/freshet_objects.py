@@ -1,26 +1,34 @@
 """One DAG per object: `load__<table>` and `refresh__<view>`. None has a schedule; Freshet's decisions start them.
 
 Airflow reads this file again in every task. A task needs only its own DAG, and its own DAG needs only the object's
-name, so the catalog is read just when the whole folder is parsed.
+name, so the catalog is read just when the whole folder is parsed. What that adds is for people: the assets make
+Airflow's graph of assets show what is derived from what, and start nothing.
 """
 
-from airflow.sdk import DAG, get_parsing_context
+from typing import Any
 
+from airflow.sdk import DAG, Asset, get_parsing_context
+
+from scheduler_plugin.live.dispatch import POOL
 from scheduler_plugin.live.operators import ObjectJob
 
 
-def object_dag(dag_id: str, *, tags: list[str], doc: str | None = None) -> DAG:
+def object_dag(dag_id: str, *, tags: list[str], inlets: Any = (), outlets: Any = (), **words: Any) -> DAG:
     with DAG(
         dag_id,
         schedule=None,
         catchup=False,
         max_active_runs=4,
         tags=["freshet", *tags],
-        doc_md=doc,
         is_paused_upon_creation=False,
+        **words,
     ) as dag:
-        ObjectJob(task_id="run", retries=0)
+        ObjectJob(task_id="run", retries=0, pool=POOL, inlets=inlets, outlets=outlets)
     return dag
+
+
+def asset(name: str) -> Asset:
+    return Asset(name=name, uri=f"freshet://warehouse/{name}", group="freshet")
 
 
 asked_for = get_parsing_context().dag_id
@@ -29,6 +37,17 @@ if asked_for is not None:
 else:
     from scheduler_plugin.live.dag_docs import documented_objects
 
-    dags = [object_dag(item.dag_id, tags=item.tags, doc=item.doc) for item in documented_objects()]
+    dags = [
+        object_dag(
+            item.dag_id,
+            tags=list(item.tags),
+            dag_display_name=item.display_name,
+            default_args={"owner": item.owner},
+            doc_md=item.doc,
+            inlets=[asset(each) for each in item.reads],
+            outlets=[asset(item.name)],
+        )
+        for item in documented_objects()
+    ]
 for dag in dags:
     globals()[dag.dag_id] = dag

@@ -19,6 +19,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from scheduler_plugin.services import postgres as postgres_service
@@ -29,6 +30,12 @@ from scheduler_plugin.services.home import REPOSITORY, Home
 from scheduler_plugin.services.process import Record
 from scheduler_plugin.services.progress import Progress
 from scheduler_plugin.services.settings import Settings
+
+# How long an example takes says more about the machine than about the code.
+hypothesis.settings.register_profile(
+    "freshet", deadline=None, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("freshet")
 
 #: How long a service may take on a machine that does much else; a limit against hanging, not a measure.
 PATIENCE_SECONDS = 180.0

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from scheduler_plugin.catalog import values
-from scheduler_plugin.catalog.model import ColumnInterval, Feed, PatternInterval, Table
+from scheduler_plugin.catalog.model import DEFAULT_OWNER, ColumnInterval, Feed, PatternInterval, Table
 from scheduler_plugin.catalog.problems import Fields, mapping
 
 FORMATS = ("csv", "json", "parquet")
@@ -44,6 +44,7 @@ def read_feed(name: str, fields: Fields) -> tuple[Feed, Table]:
         weight=fields.take("weight", values.positive, 1.0),
         staleness_limit=fields.take("staleness_limit", values.duration, None),
         access=fields.take("access", values.not_negative, 1.0),
+        owner=fields.take("owner", values.text, DEFAULT_OWNER),
     )
     fields.done()
     return feed, table

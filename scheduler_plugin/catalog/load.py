@@ -15,11 +15,12 @@ from typing import Any
 from scheduler_plugin.brain.policies import POLICIES
 from scheduler_plugin.brain.policy import PolicyError
 from scheduler_plugin.catalog import values
+from scheduler_plugin.catalog.alerts import read_alerts
 from scheduler_plugin.catalog.expectations import read_expectations
 from scheduler_plugin.catalog.feeds import read_feed
 from scheduler_plugin.catalog.graph import cycles, levels
 from scheduler_plugin.catalog.groups import read_groups
-from scheduler_plugin.catalog.model import Catalog, Feed, Policy, Retention, Source, Table, View
+from scheduler_plugin.catalog.model import DEFAULT_OWNER, Catalog, Feed, Policy, Retention, Source, Table, View
 from scheduler_plugin.catalog.parents import NotASelectError, parents_of
 from scheduler_plugin.catalog.problems import CatalogError, Fields, Problems, mapping, shown
 from scheduler_plugin.catalog.yaml_file import read_yaml
@@ -81,6 +82,7 @@ class _Reader:
         views = self.views(top.take("views", mapping, {}) or {}, tables)
         named_groups = self.entries("group", top.take("groups", mapping, {}) or {})
         groups = read_groups(self.here, named_groups, slots, {**tables, **views}, self.problems)
+        alerts = read_alerts(self.entries("alert", top.take("alerts", mapping, {}) or {}))
         top.done()
         found = self.graph(tables, views)
         self.problems.raise_if_any()
@@ -88,6 +90,7 @@ class _Reader:
             path=self.path,
             slots=slots,
             groups=MappingProxyType(groups),
+            alerts=MappingProxyType(alerts),
             policy=policy,
             tick_seconds=tick_seconds,
             retention=retention,
@@ -176,6 +179,7 @@ class _Reader:
                 weight=fields.take("weight", values.positive, 1.0),
                 staleness_limit=fields.take("staleness_limit", values.duration, None),
                 access=fields.take("access", values.not_negative, 1.0),
+                owner=fields.take("owner", values.text, DEFAULT_OWNER),
                 when_parent_blocked=fields.take("when_parent_blocked", values.one_of(("refresh", "hold")), "refresh"),
             )
             fields.done()

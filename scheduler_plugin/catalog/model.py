@@ -11,7 +11,10 @@ from pathlib import Path
 from re import Pattern
 from typing import Any, Literal
 
+from scheduler_plugin.catalog.alerts import Alert
+
 OnFail = Literal["block", "drop", "warn"]
+DEFAULT_OWNER = "freshet"
 
 
 def landing_path(landing: str, base: str) -> str:
@@ -104,6 +107,8 @@ class Table:
     staleness_limit: float | None
     #: Reads per minute to assume until real ones have been counted.
     access: float
+    #: Whom Airflow names as the owner of its DAG.
+    owner: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,13 +124,14 @@ class View:
     weight: float
     staleness_limit: float | None
     access: float
+    owner: str
     #: While a table it is made from has files in quarantine: it goes on, or waits until somebody has dealt with them.
     when_parent_blocked: Literal["refresh", "hold"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Objects whose jobs have these slots to themselves and use no others."""
+    """Objects whose jobs have the first right to these slots; idle ones are lent."""
 
     name: str
     slots: int
@@ -178,6 +184,7 @@ class Catalog:
     path: Path
     slots: int
     groups: Mapping[str, Group]
+    alerts: Mapping[str, Alert]
     policy: Policy
     tick_seconds: float
     retention: Retention

@@ -13,6 +13,7 @@ materialized views whose snapshots a refresh is computed from, `virtual` the SQL
 
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from scheduler_plugin.brain import objects as brain
@@ -35,6 +36,7 @@ def catalog_row(catalog: Catalog) -> CatalogRow:
             ],
             "policy": {"name": catalog.policy.name, "params": dict(catalog.policy.params)},
             "tick_seconds": catalog.tick_seconds,
+            "alerts": [asdict(alert) for alert in catalog.alerts.values()],
         },
         objects=[
             *(

@@ -1,12 +1,15 @@
 """Run one of the papers' experiments again and show what came out beside what was published.
 
-Without a name, lists the experiments.
+Without a name, lists the experiments. NAME.json and the picture NAME.png go to the folder DIR.
 """
 
 import argparse
+import contextlib
+import difflib
 import json
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,11 +22,12 @@ if TYPE_CHECKING:
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", help="which experiment; without it, they are listed")
     parser.add_argument("--quick", action="store_true", help="a small version that takes seconds")
-    parser.add_argument("--out", metavar="DIR", help="also write NAME.json and the picture NAME.png there")
+    parser.add_argument("--out", metavar="DIR", help="where the figures and the picture go (FRESHET_HOME/experiments)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
 def run(options: argparse.Namespace) -> int:
+    from scheduler_plugin.services.home import Home
     from scheduler_plugin.simulator.experiments import EXPERIMENTS, experiment
 
     if options.name is None:
@@ -33,23 +37,43 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(listed, indent=2) if options.json else "\n".join(lines))
         return 0
     if options.name not in EXPERIMENTS:
-        known = ", ".join(EXPERIMENTS)
-        raise UserError(f"there is no experiment {options.name}; there are {known}", exit_code=2)
+        close = difflib.get_close_matches(options.name, EXPERIMENTS, n=1, cutoff=0.4)
+        hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(EXPERIMENTS)}."
+        raise UserError(f"there is no experiment {options.name}. {hint}", exit_code=2)
+    folder = Path(options.out) if options.out else Home.find().root / "experiments"
+    with writing_into(folder):  # before minutes of work
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
     report = measured(lambda progress: experiment(options.name).run(options.quick, progress))
+    picture = folder / f"{options.name}.png"
     found = {"title": report.title, "columns": report.columns, "rows": report.rows, "notes": report.notes}
-    if options.out:
-        folder = Path(options.out)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{options.name}.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-            report.draw(folder / f"{options.name}.png")
-        except OSError as error:
-            raise UserError(f"cannot write into {folder}: {error.strerror}") from None
+    with writing_into(folder):
+        write(report, json.dumps(found, indent=2), picture)
     if options.json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps({**found, "picture": str(picture)}, indent=2))
     else:
         show(report)
+        print(f"Picture: {picture}")
     return 0
+
+
+@contextlib.contextmanager
+def writing_into(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"cannot write into {folder}: {error.strerror}; choose another folder with --out") from None
+
+
+def write(report: "Report", figures: str, picture: Path) -> None:
+    """Both files whole or, when interrupted, as they were."""
+    with tempfile.TemporaryDirectory(dir=picture.parent, prefix=".unfinished-") as unfinished:
+        drawn = Path(unfinished) / picture.name
+        told = drawn.with_suffix(".json")
+        report.draw(drawn)
+        told.write_text(figures + "\n", encoding="utf-8")
+        told.replace(picture.with_suffix(".json"))
+        drawn.replace(picture)
 
 
 def measured(work: "Callable[[Progress], Report]") -> "Report":
@@ -57,7 +81,7 @@ def measured(work: "Callable[[Progress], Report]") -> "Report":
     from rich.console import Console
     from rich.progress import Progress as Bar
 
-    with Bar(console=Console(file=sys.stderr), transient=True) as bar:
+    with Bar(console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("starting")
 
         def progress(done: int, total: int, what: str) -> None:

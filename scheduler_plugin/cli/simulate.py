@@ -31,12 +31,14 @@ def run(options: argparse.Namespace) -> int:
         found = simulated.simulate(workload, options.policy, parameters(options.param))
     except WorkloadError as error:
         raise UserError(str(error), exit_code=2) from None
+    except OverflowError:
+        raise UserError("the workload's numbers are too large: a sum is out of range", exit_code=2) from None
     if options.out:
         try:
             with Path(options.out).open("w", encoding="utf-8") as out:
                 out.writelines(pieces(found))
         except OSError as error:
-            raise UserError(f"cannot write {options.out}: {error.strerror}") from None
+            raise UserError(f"cannot write {options.out}: {error.strerror}", exit_code=2) from None
     else:
         sys.stdout.writelines(pieces(found))
     return 0

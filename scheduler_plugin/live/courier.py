@@ -13,8 +13,9 @@ from sqlalchemy.exc import OperationalError
 
 from scheduler_plugin.live.dispatch import Airflow, DispatchError
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import decisions
+from scheduler_plugin.store import decisions, incidents
 from scheduler_plugin.store.database import Database
+from scheduler_plugin.store.decisions import run_id
 
 log = logging.getLogger(__name__)
 
@@ -29,12 +30,17 @@ LOOK_SECONDS = 1.0
 class Courier:
     """Starts with `start`, ends with `stop`; `wake` makes it send at once."""
 
-    def __init__(self, settings: Settings, database: Database) -> None:
+    def __init__(self, settings: Settings, database: Database, slots: int) -> None:
         self._airflow = Airflow(settings)
         self._database = database
         self._stopping = threading.Event()
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="freshet-courier", daemon=True)
+        #: How many jobs may run at once; the pool in Airflow follows.
+        self.slots = slots
+        self._pooled: int | None = None
+        #: Whether the catalog names anybody who should be told of incidents.
+        self.alerts = False
         #: DAGs that somebody has paused; None before the first answer.
         self.paused: frozenset[str] | None = None
         #: Why nothing can be sent, for people; None when all is well.
@@ -56,9 +62,15 @@ class Courier:
         looked = 0.0
         while not self._stopping.is_set():
             try:
+                if self._pooled != self.slots:
+                    slots = self.slots
+                    self._airflow.set_pool(slots)
+                    self._pooled = slots
                 self._send()
                 if time.monotonic() - looked >= LOOK_SECONDS:
                     self.paused = self._airflow.paused()
+                    if self.alerts:
+                        self._alert()
                     looked = time.monotonic()
                 self.trouble = None
             except (DispatchError, OperationalError) as error:
@@ -69,7 +81,15 @@ class Courier:
             self._wake.wait(LOOK_SECONDS)
             self._wake.clear()
 
+    def _alert(self) -> None:
+        for incident, what in incidents.unalerted(self._database):
+            self._airflow.alert(incident, what)
+            incidents.mark_alerted(self._database, incident, what)
+
     def _send(self) -> None:
         for outgoing in decisions.unsent(self._database, unclaimed_after=UNCLAIMED_AFTER, dead_after=DEAD_AFTER):
+            if outgoing.attempt > 1:
+                # Whatever is left of the one before must not hold a place in the pool, nor work on.
+                self._airflow.give_up(outgoing.dag_id, run_id(outgoing.id, outgoing.attempt - 1))
             self._airflow.send(outgoing)
             decisions.mark_dispatched(self._database, outgoing)

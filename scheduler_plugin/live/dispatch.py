@@ -15,6 +15,9 @@ log = logging.getLogger(__name__)
 
 #: The tag that every DAG of ours carries.
 TAG = "freshet"
+ALERTS_DAG = "freshet_alerts"
+#: The pool whose places are the slots.
+POOL = "freshet"
 
 
 class DispatchError(Exception):
@@ -41,6 +44,40 @@ class Airflow:
                 f"Airflow answered {answer.status_code} to run {decision.run_id} of {decision.dag_id}: "
                 f"{answer.text[:300]}"
             )
+
+    def give_up(self, dag_id: str, run_id: str) -> None:
+        """Marks a run as failed, which ends its job and frees its place in the pool. One that is not there is fine."""
+        answer = self._request("PATCH", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}", json={"state": "failed"})
+        if answer.status_code not in (200, 404, 409, 422):
+            raise DispatchError(f"Airflow answered {answer.status_code} to ending run {run_id} of {dag_id}")
+
+    def clear(self, dag_id: str, run_id: str) -> None:
+        """Clears a run, as somebody might in the UI: its task runs again under the same run id."""
+        answer = self._request("POST", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/clear", json={"dry_run": False})
+        if answer.status_code != 200:
+            raise DispatchError(f"Airflow answered {answer.status_code} to clearing run {run_id} of {dag_id}")
+
+    def set_pool(self, slots: int) -> None:
+        """Makes the pool of the jobs as large as there are slots."""
+        body = {"name": POOL, "slots": slots, "description": "Freshet's slots; the catalog says how many."}
+        found = self._request("GET", f"/api/v2/pools/{POOL}")
+        if found.status_code == 200 and found.json()["slots"] == slots:
+            return
+        if found.status_code == 200:
+            answer = self._request(
+                "PATCH", f"/api/v2/pools/{POOL}", params={"update_mask": "slots"}, json={**body, "pool": POOL}
+            )
+        else:
+            answer = self._request("POST", "/api/v2/pools", json=body)
+        if answer.status_code not in (200, 201, 409):
+            raise DispatchError(f"Airflow answered {answer.status_code} to the pool {POOL}: {answer.text[:300]}")
+
+    def alert(self, incident: int, what: str) -> None:
+        """Makes the run that tells people of an incident, if it is not there already."""
+        body = {"dag_run_id": f"incident-{incident}-{what}", "logical_date": None}
+        answer = self._request("POST", f"/api/v2/dags/{ALERTS_DAG}/dagRuns", json=body)
+        if answer.status_code not in (200, 409):
+            raise DispatchError(f"Airflow answered {answer.status_code} to an alert: {answer.text[:300]}")
 
     def trigger(self, dag_id: str, conf: dict[str, str]) -> None:
         """Starts a run of any DAG."""

@@ -16,6 +16,8 @@ from scheduler_plugin.store import decisions
 from scheduler_plugin.store.database import Database
 
 log = logging.getLogger(__name__)
+# It tells ten times a job which reader of files it takes; a job's log is for what became of the job.
+logging.getLogger("pyiceberg.io").setLevel(logging.WARNING)
 
 #: Seconds between two signs of life of a running job.
 BEAT_SECONDS = 2.0

@@ -6,6 +6,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 from airflow.triggers.base import StartTriggerArgs
 
+from scheduler_plugin.live.links import ObjectLink, SparkLink
 from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store.decisions import parse_run_id
 
@@ -14,6 +15,7 @@ class ObjectJob(BaseOperator):
     """Loads a table's batch or refreshes a view, as the decision that started the run says."""
 
     ui_color = "#d7ecff"
+    operator_extra_links = (ObjectLink(), SparkLink())
 
     def execute(self, context: Any) -> None:
         from scheduler_plugin.live import job
@@ -26,6 +28,17 @@ class ObjectJob(BaseOperator):
             )
         if not job.run(Settings.load(), *decided):
             raise AirflowSkipException("Nothing to do: the decision is done, or another job has it.")
+
+
+class SendAlert(BaseOperator):
+    """Tells every notifier of the catalog that cares of one incident: run `incident-<id>-opened` or `-closed`."""
+
+    ui_color = "#ffe3d7"
+
+    def execute(self, context: Any) -> None:
+        from scheduler_plugin.live.alerts import tell
+
+        tell(Settings.load(), context)
 
 
 class Tick(BaseOperator):

@@ -33,6 +33,8 @@ COMPONENTS: Mapping[str, tuple[str, ...]] = {
 }
 MIGRATION = "airflow-migration"
 PREFERRED_PORT = 8080
+#: A second user, with the right to read only.
+VIEWER = "viewer"
 #: What does not depend on the installation. Section, option: value; the reason where it is not plain.
 TUNING = {
     "CORE__EXECUTOR": "scheduler_plugin.live.executor.WarmLocalExecutor",
@@ -73,7 +75,7 @@ def environment(settings: Settings, port: int) -> dict[str, str]:
     options = {
         **TUNING,
         "CORE__DAGS_FOLDER": settings.environment.get("FRESHET_DAGS") or str(REPOSITORY / "dags"),
-        "CORE__SIMPLE_AUTH_MANAGER_USERS": f"{settings.api_username}:admin",
+        "CORE__SIMPLE_AUTH_MANAGER_USERS": f"{settings.api_username}:admin,{VIEWER}:viewer",
         "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home.airflow / "passwords.json"),
         "CORE__FERNET_KEY": secrets.fernet_key,
         "CORE__EXECUTION_API_SERVER_URL": f"{address}/execution/",
@@ -117,8 +119,10 @@ def choose_port(home: Home) -> int:
 
 
 def write_passwords(settings: Settings) -> None:
-    """Airflow would make up a password and print it to the log; ours is there before it looks."""
-    passwords = json.dumps({settings.api_username: settings.api_password})
+    """Airflow would make up passwords and print them to the log; ours are there before it looks."""
+    passwords = json.dumps(
+        {settings.api_username: settings.api_password, VIEWER: Secrets.of(settings.home).viewer_password}
+    )
     write_private(settings.home.airflow / "passwords.json", passwords)
 
 

@@ -73,6 +73,8 @@ class Secrets:
 
     postgres_password: str
     airflow_password: str
+    #: Of the user `viewer`, who may look and not touch.
+    viewer_password: str
     #: Signs Airflow's API tokens; all its components must share it.
     jwt_secret: str
     #: Encrypts connections and variables in Airflow's database.

@@ -7,6 +7,7 @@ answer comes from the records that `freshet up` left in FRESHET_HOME. Cheap to i
     FRESHET_DATABASE_URL           Postgres for the `freshet` schema
     FRESHET_AIRFLOW_DATABASE_URL   Postgres for Airflow; by default <database>_airflow on the same server
     FRESHET_SPARK_REMOTE           a Spark Connect server, sc://host:port
+    FRESHET_SPARK_UI               that server's page, for links to it
     FRESHET_API_URL, FRESHET_API_USERNAME, FRESHET_API_PASSWORD   Airflow's API, for dispatch
     FRESHET_WAREHOUSE, FRESHET_LANDING, FRESHET_ARCHIVE   folders, or any path Spark and fsspec can read
     FRESHET_CATALOG                the catalog; by default include/warehouse.yml
@@ -60,6 +61,16 @@ class Settings:
             return given
         # The client sends a token without TLS only to a host spelt `localhost`.
         return f"sc://localhost:{self._port('spark')}/;token={Secrets.of(self.home).spark_token}"
+
+    @property
+    def spark_ui(self) -> str | None:
+        """Spark's own page; None where nobody has said where it is."""
+        if given := self.environment.get("FRESHET_SPARK_UI"):
+            return given
+        record = None if "FRESHET_SPARK_REMOTE" in self.environment else Record.read(self.home, "spark")
+        words = record.command if record is not None else ()
+        ports = [word.removeprefix("spark.ui.port=") for word in words if word.startswith("spark.ui.port=")]
+        return f"http://127.0.0.1:{ports[0]}" if ports else None
 
     @property
     def api_url(self) -> str:

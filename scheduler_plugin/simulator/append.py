@@ -37,7 +37,7 @@ def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -
     given = Params(params)
     given.finish()
     fields = Fields(workload)
-    slots = fields.whole("slots", 1, minimum=1)
+    slots = fields.slots()
     horizon = fields.number("horizon", minimum=0) if fields.has("horizon") else None
     tables, releases = read_tables(fields)
     warehouse = Warehouse(tables, slots=slots, until=math.inf if horizon is None else horizon)

@@ -20,9 +20,6 @@ from scheduler_plugin.simulator.workload import Fields, Params, WorkloadError, u
 
 __all__ = ["POLICIES", "run", "simulate"]
 
-#: More slots than this are a slip of the keyboard.
-MOST_SLOTS = 1_000_000
-
 
 def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -> dict[str, object]:
     """Runs one policy over one workload."""
@@ -35,7 +32,7 @@ def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -
 def run(workload: dict[str, object], policy: Policy) -> tuple[Drive, dict[str, object]]:
     """Runs any policy object over one workload; answers with the finished drive and the measures."""
     fields = Fields(workload)
-    slots = fields.whole("slots", 1, minimum=1, maximum=MOST_SLOTS)
+    slots = fields.slots()
     horizon = fields.number("horizon", above=0) if fields.has("horizon") else None
     tables, releases = read_tables(fields)
     views = read_views(fields, [table.name for table in tables])

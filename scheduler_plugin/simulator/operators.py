@@ -170,7 +170,7 @@ def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -
 
 
 def read_workload(fields: Fields) -> Workload:
-    if fields.whole("slots", 1, minimum=1) != 1:
+    if fields.slots() != 1:
         raise WorkloadError("slots must be 1: one operator works at a time")
     names, charts = [], []
     for path in fields.objects("paths"):
@@ -179,7 +179,7 @@ def read_workload(fields: Fields) -> Workload:
     unique(names, "paths")
     places = {name: place for place, name in enumerate(names)}
     arrivals = []
-    for arrival in fields.objects("arrivals", []):
+    for arrival in fields.objects("arrivals"):
         at = math.ceil(arrival.number("t", minimum=0))
         name = one_of(arrival.get("path"), arrival.path("path"), places)
         arrivals.append((at, places[name], arrival.whole("n", 1, minimum=0)))

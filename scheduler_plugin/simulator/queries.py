@@ -91,7 +91,7 @@ def share(fields: Fields, name: str) -> float:
 def parts(fields: Fields) -> frozenset[str | int]:
     """The partitions touched, named by texts or whole numbers."""
     found: set[str | int] = set()
-    for place, part in enumerate(fields.items("parts", [])):
+    for place, part in enumerate(fields.items("parts")):
         if not (isinstance(part, str) or type(part) is int):
             raise WorkloadError(f"{fields.path('parts')}[{place}] must be a text or a whole number, not {kind(part)}")
         found.add(part)

@@ -22,9 +22,6 @@ from scheduler_plugin.simulator.drive import in_range
 from scheduler_plugin.simulator.result import Ran, result
 from scheduler_plugin.simulator.workload import Fields, Params, WorkloadError, kind, unique
 
-#: More slots than this are a slip of the keyboard.
-MOST_SLOTS = 1_000_000
-
 
 class World:
     """Who is stale, what waits and what runs; objects by number."""
@@ -312,7 +309,7 @@ def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -
     every = given.number("every", 0.0, minimum=0)
     given.finish()
     fields = Fields(workload)
-    slots = fields.whole("slots", 1, minimum=1, maximum=MOST_SLOTS)
+    slots = fields.slots()
     horizon = fields.number("horizon", above=0)
     objects = read_objects(fields)
     try:

@@ -87,7 +87,7 @@ def read_workload(fields: Fields) -> Workload:
             whole(parent, f"views[{place}][{index}]", minimum=0, maximum=base - 1)
             for index, parent in enumerate(a_list(parents, f"views[{place}]"))
         ]
-        for place, parents in enumerate(fields.items("views", []))
+        for place, parents in enumerate(fields.items("views"))
     ]
     params = Fields(fields.get("params", {}), "params")
     return Workload(
@@ -109,7 +109,7 @@ def read_workload(fields: Fields) -> Workload:
 
 def read_updates(fields: Fields, base: int) -> list[tuple[float, int]]:
     updates = []
-    for place, entry in enumerate(fields.items("updates", [])):
+    for place, entry in enumerate(fields.items("updates")):
         where = f"updates[{place}]"
         at, name = a_list(entry, where, length=2)
         updates.append((finite(at, f"{where}[0]", minimum=0), whole(name, f"{where}[1]", minimum=0, maximum=base - 1)))
@@ -118,7 +118,7 @@ def read_updates(fields: Fields, base: int) -> list[tuple[float, int]]:
 
 def read_transactions(fields: Fields, objects: int) -> list[Transaction]:
     transactions = []
-    for place, entry in enumerate(fields.items("transactions", [])):
+    for place, entry in enumerate(fields.items("transactions")):
         where = f"transactions[{place}]"
         arrival, deadline, names = a_list(entry, where, length=3)
         transactions.append(
@@ -271,6 +271,10 @@ class Machine:
     def occupy(self, name: int, duration: float, transaction: Transaction | None) -> None:
         slot = heapq.heappop(self.free)
         end = self.now + duration
+        if end == math.inf:
+            raise WorkloadError(
+                f"the operation on object {name} that starts at {self.now:g} ends past the largest number"
+            )
         heapq.heappush(self.running, (end, slot, transaction))
         self.schedule.append(Ran(start=self.now, end=end, object=name, slot=slot))
 

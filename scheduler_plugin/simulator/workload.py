@@ -11,6 +11,9 @@ from typing import Final, NoReturn, TypeVar
 
 Value = TypeVar("Value")
 
+#: More slots than this are a slip of the keyboard.
+MOST_SLOTS = 1_000_000
+
 
 class WorkloadError(ValueError):
     """The workload, the policy or a parameter cannot be used; the message says what to change."""
@@ -149,6 +152,10 @@ class Fields:
     ) -> int:
         return whole(self.get(name, default), self.path(name), minimum=minimum, maximum=maximum)
 
+    def slots(self) -> int:
+        """The `slots` of a workload; 1 where absent."""
+        return self.whole("slots", 1, minimum=1, maximum=MOST_SLOTS)
+
     def text(self, name: str, default: str | _Required = REQUIRED) -> str:
         value = self.get(name, default)
         if not isinstance(value, str) or not value:
@@ -171,11 +178,10 @@ class Fields:
         return value
 
     def numbers(self, name: str, *, minimum: float | None = None) -> list[float]:
-        """A list of finite numbers; an absent list is empty."""
+        """A list of finite numbers."""
         where = self.path(name)
         return [
-            finite(value, f"{where}[{position}]", minimum=minimum)
-            for position, value in enumerate(self.items(name, []))
+            finite(value, f"{where}[{position}]", minimum=minimum) for position, value in enumerate(self.items(name))
         ]
 
     def texts(self, name: str, default: list[object] | _Required = REQUIRED) -> list[str]:

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Double, cast, func, insert, select, text, true, update
+from sqlalchemy import ColumnElement, Connection, Double, cast, func, insert, or_, select, text, true, update
 from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.orm import InstrumentedAttribute
 
 from scheduler_plugin.store import arrivals, validity, versions
 from scheduler_plugin.store.database import Database, log_events
@@ -50,6 +51,10 @@ class NewDecision:
     figures: Mapping[str, Any]
     #: Parents whose snapshots the refresh must read; empty for a load.
     parents: Sequence[str] = ()
+    #: How many of the table's pending updates to load, oldest first; None means all of them.
+    updates: int | None = None
+    #: Seconds after which its job is taken to hang.
+    time_limit: float = 900.0
     #: A load takes only what had been released by then; None takes everything.
     upto: datetime | None = None
 
@@ -104,7 +109,7 @@ def record(database: Database, epoch: int, decisions: Sequence[NewDecision]) -> 
                 select(Object.kind, Object.spec).where(Object.name == decision.object)
             ).one()
             is_table = kind == "table"
-            batch = _open_batch(connection, decision.object, spec.get("max_batch"), decision.upto) if is_table else None
+            batch = _open_batch(connection, decision, spec.get("max_batch")) if is_table else None
             reads = None if is_table else versions.choose(connection, decision.parents)
             statement = (
                 insert(Decision)
@@ -118,6 +123,7 @@ def record(database: Database, epoch: int, decisions: Sequence[NewDecision]) -> 
                     reads={} if reads is None else reads.snapshots,
                     batch_id=batch,
                     epoch=epoch,
+                    time_limit=decision.time_limit,
                     decided_at=now,
                 )
                 .returning(Decision.id)
@@ -136,12 +142,13 @@ def record(database: Database, epoch: int, decisions: Sequence[NewDecision]) -> 
     return ids
 
 
-def _open_batch(connection: Connection, table: str, max_bytes: int | None, upto: datetime | None) -> int:
-    """The table's unsettled batch, or a new one of all that is pending, oldest first, up to `max_bytes`.
+def _open_batch(connection: Connection, decision: NewDecision, max_bytes: int | None) -> int:
+    """The table's unsettled batch, or a new one of what is pending: oldest first, as decided, up to `max_bytes`.
 
     With `upto`, of what had been released by then: what a demand asks for, so that it is true at one instant with the
     rest of it, however much has arrived since.
     """
+    table, upto = decision.object, decision.upto
     unsettled = connection.execute(
         select(Batch.id).where(Batch.table_name == table, Batch.settled_at.is_(None))
     ).scalar_one_or_none()
@@ -152,7 +159,7 @@ def _open_batch(connection: Connection, table: str, max_bytes: int | None, upto:
         select(Update.id, Update.size_bytes)
         .where(Update.table_name == table, Update.state == UpdateState.PENDING, in_time)
         .order_by(Update.release, Update.id)
-        .limit(MOST_FILES)
+        .limit(MOST_FILES if decision.updates is None else min(decision.updates, MOST_FILES))
     ).all()
     chosen: list[int] = []
     size = 0
@@ -175,18 +182,21 @@ def _seconds(at: datetime | None) -> float | None:
 # Sending ---------------------------------------------------------------------------------------------------------
 
 
-#: A decision whose jobs have died this often without a word is given up, as if its job had said so.
+#: A decision whose jobs have died or hung this often without a word is given up, as if its job had said so.
 MOST_ATTEMPTS = 4
 
 
 def unsent(database: Database, *, unclaimed_after: timedelta, dead_after: timedelta) -> list[Outgoing]:
-    """Decisions to send now: new ones, ones nobody claimed in time, and ones whose job gave no sign of life.
+    """Decisions to send now: new ones, ones nobody claimed in time, and ones whose job hangs or gave no sign of life.
 
-    The last two get a new attempt, and so a new run: Airflow may still know the old run id as failed or removed.
+    All but the new ones get a new attempt, and so a new run: Airflow may still know the old one as failed or removed.
+    A time that lies ahead was written before the clock was put back, and says nothing any more.
     """
     now = func.clock_timestamp()
-    unclaimed = (Decision.state == DecisionState.DISPATCHED) & (Decision.dispatched_at < now - unclaimed_after)
-    dead = (Decision.state == DecisionState.CLAIMED) & (Decision.heartbeat_at < now - dead_after)
+    unclaimed = (Decision.state == DecisionState.DISPATCHED) & _long_ago(Decision.dispatched_at, unclaimed_after)
+    silent = _long_ago(Decision.heartbeat_at, dead_after)
+    hangs = Decision.claimed_at < now - func.make_interval(0, 0, 0, 0, 0, 0, Decision.time_limit)
+    dead = (Decision.state == DecisionState.CLAIMED) & (silent | hangs)
     with database.transaction() as connection:
         hopeless = (
             connection.execute(select(Decision.id).where(dead, Decision.attempt >= MOST_ATTEMPTS)).scalars().all()
@@ -207,8 +217,13 @@ def unsent(database: Database, *, unclaimed_after: timedelta, dead_after: timede
     return [Outgoing(id=i, object=o, kind=k, attempt=a, why=w) for i, o, k, a, w in rows]
 
 
+def _long_ago(at: InstrumentedAttribute[datetime | None], after: timedelta) -> ColumnElement[bool]:
+    now = func.clock_timestamp()
+    return or_(at < now - after, at > now + after)
+
+
 def _give_up(database: Database, hopeless: Sequence[int]) -> None:
-    error = f"{MOST_ATTEMPTS} jobs in a row died without a word; the newest one's Airflow log may say why"
+    error = f"{MOST_ATTEMPTS} jobs in a row died without a word or hung; the newest one's Airflow log may say why"
     with database.logging_transaction() as (connection, now):
         given_up = connection.execute(
             update(Decision)
@@ -373,6 +388,9 @@ def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
             .values(state=DecisionState.DONE, finished_at=now, error=None)
         )
         _end_job(connection, claim, now, stages=dict(outcome.stages))
+        # What an earlier attempt wasted is not what such a job costs.
+        began = decision.decided_at if decision.attempt == 1 else decision.claimed_at or decision.decided_at
+        slot_seconds = max((now - began).total_seconds(), 0.0)
         if outcome.snapshot_id is not None:
             valid = (
                 validity.of_reads(connection, decision.reads)
@@ -398,7 +416,7 @@ def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
                 decision_id=claim.decision,
                 object=claim.object,
                 at=now,
-                slot_seconds=(now - decision.decided_at).total_seconds(),
+                slot_seconds=slot_seconds,
                 units=max(len(claim.updates), 1),
                 bytes_in=outcome.bytes_in,
                 bytes_out=outcome.bytes_out,
@@ -407,7 +425,12 @@ def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
         )
         if decision.batch_id is not None:
             _settle_batch(connection, decision.batch_id, claim, outcome, now)
-        body = {"decision": claim.decision, "slot_seconds": (now - decision.decided_at).total_seconds()}
+        body = {
+            "decision": claim.decision,
+            "slot_seconds": slot_seconds,
+            "quarantined_files": len(outcome.quarantined_files),
+            "quarantined_rows": len(outcome.quarantined_rows),
+        }
         log_events(connection, now, [(EventKind.JOB_FINISHED, claim.object, body)])
     return True
 

@@ -5,8 +5,6 @@ import hashlib
 from fastapi import Request, Response
 from pydantic import BaseModel
 
-from scheduler_plugin.web.desk import Snapshot
-
 
 def answer(request: Request, content: BaseModel, *, at: float | None = None) -> Response:
     """The content as JSON, or 304 when the asker has it. `at` is the server's clock, apart from what is hashed."""
@@ -24,7 +22,3 @@ def tagged(
     if tag in request.headers.get("if-none-match", "").replace("W/", "").split(", "):
         return Response(status_code=304, headers=told)
     return Response(body, media_type=media_type, headers=told)
-
-
-def clock(snapshot: Snapshot) -> float:
-    return snapshot.at

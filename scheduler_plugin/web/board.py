@@ -1,14 +1,14 @@
 """The board: every object, searched, filtered, sorted and cut to what is on the screen."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
 from scheduler_plugin.web.access import Reader, readable
 from scheduler_plugin.web.answers import answer
-from scheduler_plugin.web.desk import Desk, about_to_breach, breached, summary
+from scheduler_plugin.web.desk import Desk, Snapshot, about_to_breach, breached, summary
 from scheduler_plugin.web.models import Board, ObjectRow, SortKey, State
 
 #: What each filter lets through.
@@ -61,18 +61,33 @@ def router(desk: Desk) -> APIRouter:
         """
         snapshot = desk.snapshot()
         seen = readable(user, snapshot.whole.objects)
-        mine = [row for row in snapshot.rows if row.name in seen]
-        wanted = ordered(matching(mine, search, state, kind, snapshot.at), sort, descending)
-        content = Board.model_construct(
-            event=snapshot.whole.event,
-            total=len(wanted),
-            offset=offset,
-            summary=summary(snapshot, mine),
-            objects=wanted[offset : offset + limit],
-        )
+        content = cut(snapshot, seen, search, state, kind, sort, descending, offset, limit)
         return answer(request, content, at=time.time())
 
     return routes
+
+
+def cut(
+    snapshot: Snapshot,
+    seen: Collection[str],
+    search: str = "",
+    state: State | None = None,
+    kind: str | None = None,
+    sort: SortKey = "staleness",
+    descending: bool = True,
+    offset: int = 0,
+    limit: int = 60,
+) -> Board:
+    """The part of the board that was asked for, of the objects that may be seen."""
+    mine = [row for row in snapshot.rows if row.name in seen]
+    wanted = ordered(matching(mine, search, state, kind, snapshot.at), sort, descending)
+    return Board.model_construct(
+        event=snapshot.whole.event,
+        total=len(wanted),
+        offset=offset,
+        summary=summary(snapshot, mine),
+        objects=wanted[offset : offset + limit],
+    )
 
 
 def matching(rows: list[ObjectRow], search: str, state: str | None, kind: str | None, now: float) -> list[ObjectRow]:

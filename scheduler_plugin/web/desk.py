@@ -42,10 +42,11 @@ class Snapshot:
 class Desk:
     """One for each process."""
 
-    def __init__(self) -> None:
+    def __init__(self, database: Database | None = None) -> None:
         self._lock = threading.Lock()
-        self._database: Database | None = None
-        self._follower: Follower | None = None
+        self._given = database is not None
+        self._database = database
+        self._follower = None if database is None else Follower(database)
         self._snapshot: Snapshot | None = None
         self._taken = 0.0
         self._kept: dict[Any, tuple[float, Any]] = {}
@@ -57,6 +58,8 @@ class Desk:
     @property
     def database(self) -> Database:
         """The ledger, wherever it is now: an embedded server may come back on another port."""
+        if self._given and self._database is not None:
+            return self._database
         url = self.settings.database_url
         if self._database is None or self._database.url != url:
             self._database, old = Database(url), self._database

@@ -1,6 +1,6 @@
 """The brain fed from the log: what a loop knows is what the log says, and nothing else."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -33,8 +33,15 @@ def view(name: str, *parents: str, materialized: bool = True, access: float = 1.
     )
 
 
-def catalog(*objects: ObjectRow, slots: int = 2) -> CatalogRow:
-    settings = {"slots": slots, "groups": [], "policy": {"name": "default", "params": {}}, "tick_seconds": 1.0}
+def catalog(
+    *objects: ObjectRow, slots: int = 2, policy: str = "default", groups: Sequence[Mapping[str, Any]] = ()
+) -> CatalogRow:
+    settings = {
+        "slots": slots,
+        "groups": list(groups),
+        "policy": {"name": policy, "params": {}},
+        "tick_seconds": 1.0,
+    }
     return CatalogRow(settings=settings, objects=objects)
 
 

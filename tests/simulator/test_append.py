@@ -233,6 +233,7 @@ def test_work_runs_on_past_the_horizon_and_its_staleness_is_not_counted_there():
         ({"horizon": -1}, "horizon"),
         ({"tables": [table("a", [1], alpha=-1)]}, r"tables\[0\].alpha"),
         ({"tables": [{"id": "a", "releases": []}]}, r"tables\[0\].alpha"),
+        ({"tables": [{"id": "a", "alpha": 1}]}, r"tables\[0\].releases is missing"),
         ({"tables": [table("a", [1], weight=-1)]}, r"tables\[0\].weight"),
         ({"tables": [table("a", [1], period=0)]}, r"tables\[0\].period"),
         ({"tables": [table("a", [1]), table("a", [1])]}, "declared twice"),

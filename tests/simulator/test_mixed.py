@@ -259,8 +259,9 @@ def test_without_a_horizon_the_end_of_the_last_job_counts():
         ({"horizon": -1}, "horizon must be a number above 0"),
         ({"horizon": 10**400}, "horizon must be a number above 0, not a number of that size"),
         ({"tables": None}, "tables is missing"),
-        ({"tables": [{"id": "t", "fixed": -1, "per_update": 1}]}, r"tables\[0\].fixed must be a number of at least 0"),
-        ({"tables": [{"id": "t", "fixed": 1}]}, r"tables\[0\].per_update is missing"),
+        ({"tables": [{"id": "t", "fixed": -1, "per_update": 1, "releases": []}]}, r"tables\[0\].fixed .* at least 0"),
+        ({"tables": [{"id": "t", "fixed": 1, "releases": []}]}, r"tables\[0\].per_update is missing"),
+        ({"tables": [{"id": "t", "fixed": 1, "per_update": 1}]}, r"tables\[0\].releases is missing"),
         (
             {"tables": [{"id": "t", "fixed": 1, "per_update": 1, "releases": [3, 2]}]},
             r"releases\[1\] must be at least 3",

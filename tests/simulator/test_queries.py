@@ -194,9 +194,10 @@ def test_the_bound_follows_the_preferences_and_is_rounded_down():
         ({"queries": [query("a", qos=None)]}, r"queries\[0\].qos is missing"),
         ({"queries": [query("a", parts=[[1]])]}, r"queries\[0\].parts\[0\]"),
         ({"queries": [query("a"), query("a")]}, "the id a is declared twice"),
-        ({"updates": [{"id": "u", "c": 0, "p": 1}]}, r"updates\[0\].c"),
-        ({"updates": [{"id": "u", "c": 1, "p": -1}]}, r"updates\[0\].p"),
-        ({"updates": [{"id": "u", "c": "1", "p": 1}]}, r"updates\[0\].c"),
+        ({"updates": [{"id": "u", "c": 0, "p": 1, "parts": []}]}, r"updates\[0\].c"),
+        ({"updates": [{"id": "u", "c": 1, "p": -1, "parts": []}]}, r"updates\[0\].p"),
+        ({"updates": [{"id": "u", "c": "1", "p": 1, "parts": []}]}, r"updates\[0\].c"),
+        ({"updates": [{"id": "u", "c": 1, "p": 1}]}, r"updates\[0\].parts is missing"),
         ({"updates": [{"id": "u", "c": 2**60, "p": 1, "parts": ["x"]}]}, r"updates\[0\]: c or p"),
     ],
 )

@@ -215,6 +215,8 @@ def test_versions_are_counted_at_each_start_commit_and_abort():
     [
         ({"base": -1}, "base"),
         ({"base": None}, "base is missing"),
+        ({"updates": None}, "updates is missing"),
+        ({"transactions": None}, "transactions is missing"),
         ({"views": [[2]]}, r"views\[0\]\[0\]"),
         ({"views": [0]}, r"views\[0\]"),
         ({"updates": [[1]]}, r"updates\[0\]"),

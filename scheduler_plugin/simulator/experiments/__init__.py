@@ -55,6 +55,8 @@ EXPERIMENTS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "knapsack-tradeoff": ("knapsack_tradeoff", "how much data quality a wait of the queries buys (paper 001)"),
         "knapsack-adaptivity": ("knapsack_adaptivity", "schedules of users who change their minds (paper 001)"),
         "knapsack-stability": ("knapsack_stability", "how far consecutive schedules are apart (paper 001)"),
+        "orad": ("orad", "missed deadlines, stale reads and versions, ORAD against ODRTB (paper 002)"),
+        "chain": ("chain", "memory over time when tuples come in bursts (paper 003)"),
         "default": ("default", "the default policy against the papers' in 20 scenarios and 4 measures"),
     }
 )

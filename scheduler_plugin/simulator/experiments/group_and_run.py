@@ -69,7 +69,7 @@ Figures = Mapping[tuple[bool, float], Mapping[str, tuple[float, float]]]
 
 
 def run(quick: bool, progress: Progress) -> Report:
-    span, per_group = (72.0, 16) if quick else (432.0, 16)
+    span, per_group = (36.0, 16) if quick else (432.0, 16)
     multiples = (1.0, 4.0) if quick else (0.25, 0.5, 1.0, 2.0, 4.0, 6.0, 7.5)
     limit = (SLOTS - len(PERIODS)) / (8 * per_group * len(PERIODS))
     cases = [(in_step, multiple) for in_step in (False, True) for multiple in multiples]

@@ -58,21 +58,23 @@ def run(quick: bool, progress: Progress) -> Report:
     )
 
 
+def words(switches: int) -> str:
+    return f"{switches:,} change{'s' if switches > 1 else ''} of mind"
+
+
 def draw(path: Path, found: Mapping[int, Sequence[float]]) -> None:
     """How often each rounded distance occurs, and the distances over the run."""
     figure, (often, over_time) = picture.panels(2, title="How far consecutive schedules are apart")
     for number, (switches, distances) in enumerate(found.items()):
         occurred = Counter(map(round, distances))
         x = sorted(occurred)
-        picture.line(often, x, [occurred[each] for each in x], number, f"{switches} changes of mind")
+        picture.line(often, x, [occurred[each] for each in x], number, words(switches))
         window = max(1, len(distances) // 50)
         means = [
             sum(distances[first : first + window]) / len(distances[first : first + window])
             for first in range(0, len(distances), window)
         ]
-        picture.line(
-            over_time, [place * window for place in range(len(means))], means, number, f"{switches} changes of mind"
-        )
+        picture.line(over_time, [place * window for place in range(len(means))], means, number, words(switches))
     often.set_yscale("log")
     picture.finished(often, x="distance (rounded)", y="occurrences", title="how often")
     picture.finished(over_time, x="queries run", y=f"mean distance over {window} queries", title="over the run")

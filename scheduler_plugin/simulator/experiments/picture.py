@@ -1,5 +1,6 @@
-"""Pictures that tell without colour: lines by dash and marker, bars by hatch, all in black."""
+"""Pictures that tell without colour: lines by dash and marker, all in black; the files hold shades of grey."""
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,6 @@ from scheduler_plugin.simulator.experiments import LINES
 
 #: matplotlib's Axes; it has no types that reach here.
 Axes = Any
-
-#: Fillings that differ without colour.
-HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\")
 
 
 def panels(count: int, *, title: str, columns: int | None = None) -> tuple[Any, list[Axes]]:
@@ -49,7 +47,9 @@ def finished(axes: Axes, *, x: str, y: str, title: str = "") -> None:
 
 
 def saved(figure: Any, path: Path) -> None:
-    """Writes the picture, with one legend for all its panels below them, where it covers nothing."""
+    """Writes the picture as PNG, with one legend for all its panels below them, where it covers nothing."""
+    from PIL import Image
+
     labelled: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -63,4 +63,6 @@ def saved(figure: Any, path: Path) -> None:
             fontsize=9,
             frameon=False,
         )
-    figure.savefig(path)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png")
+    Image.open(drawn).convert("L").quantize(16).save(path, format="png", optimize=True)

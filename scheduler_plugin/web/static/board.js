@@ -12,7 +12,7 @@ const KINDS = [["", "Tables and views"], ["table", "Tables"], ["view", "Views"]]
 const COLUMNS = [
   ["name", "Object", "name", "", (row) => h("span", null, dot(row), objectLink(row.name), " ", h("small", { class: "muted" }, row.virtual ? "virtual" : row.kind))],
   ["staleness", "Staleness", "num", "now minus the time it is current up to", null],
-  ["headroom", "Limit", "num", "the most it should be behind; sorts by what breaches first", (row) => (row.limit === null ? "–" : duration(row.limit).replace(".0 s", " s"))],
+  ["headroom", "Limit", "num", "the most it should be behind; sorts by what breaches first", (row) => (row.limit === null ? "–" : duration(row.limit))],
   ["predicted", "Fresh in", "num", "when it will probably be fresh again", null],
   ["rank", "Rank", "num", "1 runs next; empty when it cannot start now", (row) => (row.rank === null ? "" : String(row.rank))],
   ["impact", "Impact", "num mid", "what is lost by not running it now, by the policy's measure", (row) => (row.impact === null ? "" : number(row.impact))],

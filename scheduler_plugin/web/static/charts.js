@@ -47,10 +47,10 @@ export function sawtooth(told, until, width) {
   const runs = told.runs.map((each) => s("rect", { class: `run ${each.state}`, x: x(each.decided_at), y: base + 24, width: Math.max(2, x(each.finished_at ?? until) - x(each.decided_at)), height: 9, rx: 2 }, s("title", null, `decision ${each.decision} (${each.state}): ${time(each.decided_at)}, ${duration((each.finished_at ?? until) - each.decided_at)}${each.error ? `. ${each.error}` : ""}`)));
   const arrivals = told.arrivals.map((at) => s("path", { class: "arrival", d: `M${x(at).toFixed(1)} ${base + 7}l-3.5 8h7z` }, s("title", null, `new data arrived ${time(at)}`)));
   const grid = [
-    ...steps(0, highest, 4).map((age) => s("g", null, s("line", { class: "grid", x1: left, x2: width - right, y1: y(age), y2: y(age) }), s("text", { x: left - 6, y: y(age) + 4, "text-anchor": "end" }, duration(age).replace(".0 s", " s")))),
+    ...steps(0, highest, 4).map((age) => s("g", null, s("line", { class: "grid", x1: left, x2: width - right, y1: y(age), y2: y(age) }), s("text", { x: left - 6, y: y(age) + 4, "text-anchor": "end" }, duration(age)))),
     ...steps(since, until, Math.max(2, width / 110)).map((at) => s("text", { x: x(at), y: height - 8, "text-anchor": "middle" }, shortTime(at, span))),
   ];
-  const limit = told.limit === null ? null : s("g", null, s("line", { class: "limit", x1: left, x2: width - right, y1: y(told.limit), y2: y(told.limit) }), s("text", { class: "limit-word", x: width - right, y: y(told.limit) - 4, "text-anchor": "end" }, `limit ${duration(told.limit).replace(".0 s", " s")}`));
+  const limit = told.limit === null ? null : s("g", null, s("line", { class: "limit", x1: left, x2: width - right, y1: y(told.limit), y2: y(told.limit) }), s("text", { class: "limit-word", x: width - right, y: y(told.limit) - 4, "text-anchor": "end" }, `limit ${duration(told.limit)}`));
   const cross = s("line", { class: "cross", y1: top, y2: base + 36, visibility: "hidden" });
   const read = s("text", { class: "read", y: top + 12, visibility: "hidden" });
   const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `staleness of ${told.object} over time` },
@@ -81,7 +81,7 @@ export function costBars(costs, width) {
   const wide = Math.min(18, (width - left) / Math.max(1, jobs.length));
   const y = (value) => base - (value / highest) * (base - 8);
   return s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": "duration of the last jobs" },
-    steps(0, highest, 3).map((value) => s("g", null, s("line", { class: "grid", x1: left, x2: width, y1: y(value), y2: y(value) }), s("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, duration(value).replace(".0 s", " s")))),
+    steps(0, highest, 3).map((value) => s("g", null, s("line", { class: "grid", x1: left, x2: width, y1: y(value), y2: y(value) }), s("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, duration(value)))),
     jobs.map((job, n) => {
       let from = 0;
       const parts = [...Object.values(job.stages)];

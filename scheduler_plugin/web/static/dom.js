@@ -27,17 +27,17 @@ function fill(element, attributes, children) {
 export function duration(seconds) {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
   if (seconds < 0) return `-${duration(-seconds)}`;
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 10) return `${seconds.toFixed(1).replace(".0", "")} s`;
   const whole = Math.round(seconds);
   if (whole < 60) return `${whole} s`;
-  if (whole < 3600) return `${Math.floor(whole / 60)} m ${whole % 60} s`;
-  if (whole < 86400) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} m`;
-  return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
+  const [size, large, small] = whole < 3600 ? [60, "m", "s"] : whole < 86400 ? [3600, "h", "m"] : [86400, "d", "h"];
+  const rest = Math.floor((whole % size) / { m: 1, h: 60, d: 3600 }[large]);
+  return `${Math.floor(whole / size)} ${large}${rest ? ` ${rest} ${small}` : ""}`;
 }
 
 /** A duration that ticks: whole seconds. */
 export function ticking(seconds) {
-  return seconds === null ? "–" : duration(Math.max(0, Math.floor(seconds))).replace(".0 s", " s");
+  return seconds === null ? "–" : duration(Math.max(0, Math.floor(seconds)));
 }
 
 export function number(value, digits = 3) {

@@ -34,7 +34,7 @@ export async function object(box, name) {
       h("div", null,
         h("h1", null, h("span", { class: `dot ${state}` }), row.name, " ", h("small", { class: "muted" }, row.virtual ? "virtual view" : row.kind), row.group && badge("", row.group)),
         h("p", { class: "lead" },
-          age === null ? "Nothing has arrived for it yet." : [h("strong", { class: row.limit && age > row.limit ? "bad" : "" }, ticking(age)), ` behind${row.limit === null ? "" : `, limit ${duration(row.limit).replace(".0 s", " s")}`}. `],
+          age === null ? "Nothing has arrived for it yet." : [h("strong", { class: row.limit && age > row.limit ? "bad" : "" }, ticking(age)), ` behind${row.limit === null ? "" : `, limit ${duration(row.limit)}`}. `],
           row.fresh ? "Fresh: it holds everything that has arrived. " : "Stale: newer data has arrived. ",
           row.running ? `A job is under way (${row.running}, ${ticking(now() - row.decided_at)}). ` : "",
           !row.fresh && row.predicted_fresh_at !== null ? `Probably fresh in ${ticking(row.predicted_fresh_at - now())}.` : ""),
@@ -116,7 +116,7 @@ function legend() {
 function definition(told) {
   const links = (names) => (names.length ? names.flatMap((each, n) => [n ? ", " : "", objectLink(each)]) : ["none"]);
   return [
-    h("p", null, told.row.feed ? `Fed by ${told.row.feed}, about every ${duration(told.period).replace(".0 s", " s")}. ` : ["Derived from ", ...links(told.parents), ". "], "Read by ", ...links(told.children), ". ", h("a", { href: `#/graph/${encodeURIComponent(told.row.name)}` }, "Show in the graph")),
+    h("p", null, told.row.feed ? `Fed by ${told.row.feed}, about every ${duration(told.period)}. ` : ["Derived from ", ...links(told.parents), ". "], "Read by ", ...links(told.children), ". ", h("a", { href: `#/graph/${encodeURIComponent(told.row.name)}` }, "Show in the graph")),
     h("p", { class: "muted" }, `Weight ${number(told.weight)}, ${number(told.access)} reads a minute assumed until real ones are counted.`),
     told.sql && h("pre", null, h("code", null, told.sql.trim())),
     told.columns.length ? table([["Column"], ["Type"]], told.columns.map(([column, kind]) => [h("code", null, column), kind])) : null,
