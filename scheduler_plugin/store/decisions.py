@@ -131,9 +131,10 @@ def record(database: Database, epoch: int, decisions: Sequence[NewDecision]) -> 
             identity = connection.execute(statement).scalar_one()
             body: dict[str, Any] = {"decision": identity, "slot": decision.slot}
             if batch is not None:
-                body["updates"] = list(
-                    connection.execute(select(Update.id).where(Update.batch_id == batch).order_by(Update.id)).scalars()
-                )
+                taken = connection.execute(
+                    select(Update.id, Update.size_bytes).where(Update.batch_id == batch).order_by(Update.id)
+                ).all()
+                body |= {"updates": [row.id for row in taken], "bytes": sum(row.size_bytes for row in taken)}
             if reads is not None and not reads.newest:
                 # The brain believes that it reads what its parents hold now.
                 body |= {"current_to": _seconds(reads.interval.since), "lacks": _seconds(reads.interval.until)}
@@ -428,6 +429,7 @@ def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
         body = {
             "decision": claim.decision,
             "slot_seconds": slot_seconds,
+            "bytes_out": outcome.bytes_out,
             "quarantined_files": len(outcome.quarantined_files),
             "quarantined_rows": len(outcome.quarantined_rows),
         }
