@@ -12,6 +12,7 @@ from types import MappingProxyType
 BENCHMARKS: Mapping[str, str] = MappingProxyType(
     {
         "brain": "time and memory of arrivals and decisions, by size of the warehouse",
+        "views": "refresh by difference against in full, what a query adds, choosing versions",
         "latency": "from a landing file to a fresh view, beside the plain ways",
     }
 )
