@@ -265,7 +265,7 @@ def _query(settings: Any, tables: Any, newest: Mapping[str, int], rounds: int) -
     sql = "SELECT key, n, total FROM aggregate WHERE n > 3 ORDER BY total DESC LIMIT 20"
     answers, alone = [], []
     with spark_session(settings.spark_remote) as spark:
-        frame, _ = prepared(spark, tables, sql, {"aggregate": newest["aggregate"]}, {})
+        prepared(spark, tables, sql, {"aggregate": newest["aggregate"]}, {})
         for _ in range(max(5, rounds) + 1):
             begin = time.monotonic()
             spark.sql(sql).toArrow()
