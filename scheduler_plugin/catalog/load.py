@@ -79,6 +79,7 @@ class _Reader:
         retention = self.retention(top.take("retention", mapping, {}) or {})
         policy = self.policy(top.take("policy", mapping, {}) or {})
         in_a_burst = Fields(self.problems, f"{self.here}: burst", top.take("burst", mapping, {}) or {})
+        half_life = top.take("access_half_life", values.duration, 600.0)
         burst_bytes = in_a_burst.take("backlog_bytes", values.whole, None)
         in_a_burst.done()
         feeds, tables = self.feeds(top.take("feeds", mapping) or {})
@@ -97,6 +98,7 @@ class _Reader:
             policy=policy,
             tick_seconds=tick_seconds,
             burst_bytes=burst_bytes,
+            access_half_life=half_life,
             retention=retention,
             feeds=MappingProxyType(feeds),
             tables=MappingProxyType(tables),
