@@ -15,6 +15,7 @@ from threading import Event, Thread
 
 from sqlalchemy import Connection, delete, func, insert, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import distinct_on
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from scheduler_plugin.brain.versions import Version as Valid
 from scheduler_plugin.brain.versions import floor, together
@@ -266,6 +267,22 @@ def _held(connection: Connection) -> Iterator[tuple[str, int]]:
     for statement in (decisions, newest):
         for (reads,) in connection.execute(statement):
             yield from ((name, snapshot) for name, snapshot in reads.items() if snapshot is not None)
+
+
+def tidied(database: Database, name: str, snapshot: int, tidied: int) -> None:
+    """Upkeep has put the rows of the newest version into better files: readers get these from here on."""
+    with database.transaction() as connection:
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        newest = connection.execute(
+            select(Version).where(Version.object == name).order_by(Version.committed_at.desc()).limit(1)
+        ).one_or_none()
+        if newest is None or newest.snapshot_id != snapshot:
+            return  # something newer has been committed, from the better files already
+        connection.execute(
+            upsert(Version)
+            .values(**{**newest._mapping, "snapshot_id": tidied, "committed_at": func.clock_timestamp()})
+            .on_conflict_do_nothing()
+        )
 
 
 # Telling ---------------------------------------------------------------------------------------------------------
