@@ -34,6 +34,11 @@ def write_frame(frame: Any, folder: str) -> list[str]:
     frame.write.mode("append").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").option(
         "mapreduce.fileoutputcommitter.algorithm.version", "2"
     ).option("compression", "zstd").parquet(folder)
+    return written_in(folder)
+
+
+def written_in(folder: str) -> list[str]:
+    """The Parquet files of a folder that hold rows."""
     system, path = fsspec.core.url_to_fs(folder)
     scheme = folder[: len(folder) - len(path)] if folder.endswith(path) else ""
     written = sorted(each for each in system.ls(path, detail=False) if each.endswith(".parquet"))

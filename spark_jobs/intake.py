@@ -37,6 +37,8 @@ class SourceFile:
     path: str
     #: Bytes when it was announced; None when not known, and then a change since is not noticed.
     size: int | None = None
+    #: False: somebody has released it, and expectations are not asked.
+    gated: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,12 +111,13 @@ def refresh_view(
     marker: str,
     measured: Mapping[str, Measured] | None = None,
     explore: bool = False,
+    full: bool = False,
     progress: Callable[[str], None] = log.info,
 ) -> RefreshResult:
     """Make the view's content what its SQL gives over the pinned snapshots, once however often it is called.
 
     `measured` tells what "full" and "difference" have taken lately: the cheaper one is used, where both are possible.
-    With `explore` the other one, so that its figures do not grow old.
+    With `explore` the other one, so that its figures do not grow old. With `full`, not from what the view holds.
     """
     found = tables.find(view, marker)
     if found is not None:
@@ -124,6 +125,8 @@ def refresh_view(
         return _result(tables, view, found, {})
     wanted = View(name=view, sql=sql, reads=reads, virtual=virtual, marker=marker)
     try:
+        if full:
+            raise NotByDifference("that was asked for")
         difference = _difference(tables, wanted, measured or {}, explore)
         return _refresh(spark, tables, wanted, difference, f"by difference: {_added(difference)}", progress)
     except (NotByDifference, Moved) as reason:

@@ -52,7 +52,7 @@ class Burst:
         self._tables = [name for name, parents in reads.items() if not parents]
         for name, parents in reads.items():
             for parent in parents:
-                self._readers[parent].append(name)
+                self._readers.setdefault(parent, []).append(name)
         self._slopes: dict[str, Fraction] | None = None
 
     @property

@@ -113,7 +113,7 @@ class _Reader:
         day = 86400.0
         retention = Retention(
             archive=fields.take("archive", values.duration, 365 * day),
-            snapshots=fields.take("snapshots", values.duration, 1 * day),
+            snapshots=fields.take("snapshots", values.duration, 1800.0),
             history=fields.take("history", values.duration, 90 * day),
             airflow=fields.take("airflow", values.duration, 30 * day),
         )

@@ -69,7 +69,7 @@ def declared(row: CatalogRow) -> list[brain.Declared]:
             access=item.spec["access"] * item.spec["weight"],
             period=item.spec["period"],
         )
-        if item.kind == "table"
+        if item.kind != "view"
         else brain.View(
             name=item.name,
             parents=tuple(item.parents),

@@ -47,6 +47,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "access": "announce reads that others have done",
         "check": "check the catalog and show what it holds",
         "announce": "tell of files for a feed, wherever they lie",
+        "quarantine": "list what was kept out and why; release, retry or drop it",
+        "backfill": "load an interval of a table again, or compute a view again",
         "chaos": "break things on purpose and see that nothing is lost",
         "simulate": "run one policy over one workload and print the result",
         "policies": "list the policies the simulator and the scheduler know",

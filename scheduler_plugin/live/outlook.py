@@ -122,6 +122,21 @@ def expected_run(scheduler: Scheduler, name: str, now: float) -> float | None:
     return None
 
 
+def expected_fresh(scheduler: Scheduler, now: float) -> dict[str, float]:
+    """When each stale object will be fresh, with no new arrivals; left out where that is not foreseeable."""
+    if scheduler.stopped is not None:
+        return {}
+    future = Future(scheduler, now, with_arrivals=False)
+    found: dict[str, float] = {}
+    for at, what, which in future.play(now + HORIZON_SECONDS):
+        if what == "finished":
+            for position in _touched(future.warehouse, future.warehouse.number(which)):
+                name = future.warehouse.graph.names[position]
+                if future.warehouse.is_fresh(name):
+                    found.setdefault(name, at)
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breach:
     """A limit that is, or will be, exceeded."""

@@ -27,7 +27,7 @@ from scheduler_plugin.brain.costs import CostHistory
 from scheduler_plugin.brain.demands import Demand, Demands, Ended
 from scheduler_plugin.catalog.rows import FIRST_COST, FIRST_COST_PER_UPDATE, declared
 from scheduler_plugin.live.slots import Slots
-from scheduler_plugin.store.decisions import NewDecision
+from scheduler_plugin.store.decisions import NewDecision, dag_id
 from scheduler_plugin.store.freshness import Change, LoggedEvent
 from scheduler_plugin.store.models import EventKind
 from scheduler_plugin.store.objects import CatalogRow, ObjectRow
@@ -137,7 +137,7 @@ class Scheduler:
         if name is None or name not in self.rows:
             return []
         match logged.kind:
-            case EventKind.UPDATE_ARRIVED if self.rows[name].kind == "table":
+            case EventKind.UPDATE_ARRIVED if self.rows[name].kind != "view":
                 body = logged.body
                 if self.burst is not None:
                     self.burst.arrived(name, body.get("bytes", 0))
@@ -199,7 +199,7 @@ class Scheduler:
     def _started(self, name: str, logged: LoggedEvent) -> None:
         at, updates = logged.at.timestamp(), len(logged.body.get("updates", ()))
         row = self.rows[name]
-        counts = bool(updates) if row.kind == "table" else row.materialized and logged.id >= row.defined_at_event
+        counts = bool(updates) if row.kind != "view" else row.materialized and logged.id >= row.defined_at_event
         self.running[name] = Running(
             decision=logged.body["decision"], slot=logged.body["slot"], updates=max(updates, 1), counts=counts
         )
@@ -450,6 +450,8 @@ class Scheduler:
         """
         changed = {}
         for name, row in self.rows.items():
+            if row.kind == "backfill":  # nobody reads it; what it is worth is what somebody said
+                continue
             rate = float(row.spec["access"]) * prior_share + per_minute.get(name, 0.0)
             access = rate * self.weight(name)
             before = self.warehouse.access[self.warehouse.number(name)]
@@ -459,14 +461,30 @@ class Scheduler:
 
     def to_hold(self, paused: Collection[str]) -> tuple[list[str], list[str]]:
         """Objects whose DAGs were paused, and resumed, since the log last said so."""
-        held = {name for name, reasons in self.holds.reasons.items() if PAUSED in reasons}
-        wanted = {name for name, row in self.rows.items() if dag_id(name, row.kind) in paused}
+        return self._held_and_not(PAUSED, {name for name, row in self.rows.items() if dag_id(name, row.kind) in paused})
+
+    def to_hold_above(self, blocked: Collection[str]) -> tuple[list[str], list[str]]:
+        """Views that do not want to be refreshed while a table below has files in quarantine, and those that may."""
+        return self._held_and_not(
+            PARENT_BLOCKED, {name for name in self.waits_for_tables if self._below(name, blocked)}
+        )
+
+    @property
+    def waits_for_tables(self) -> list[str]:
+        return [name for name, row in self.rows.items() if row.spec.get("when_parent_blocked") == "hold"]
+
+    def _below(self, name: str, tables: Collection[str]) -> bool:
+        return name in tables or any(self._below(each, tables) for each in self.rows[name].parents if each in self.rows)
+
+    def _held_and_not(self, reason: str, wanted: set[str]) -> tuple[list[str], list[str]]:
+        held = {name for name, reasons in self.holds.reasons.items() if reason in reasons}
         return sorted(wanted - held), sorted(held - wanted)
 
 
 #: Reasons of holds, beside `controls.BY_HAND`: somebody paused its DAG in Airflow; its jobs fail; a job from before it
 #: was defined anew still runs.
 PAUSED = "its DAG is paused"
+PARENT_BLOCKED = "files of a table below it are in quarantine"
 FAILING = "its jobs fail"
 OLDER = "an older definition of it is running"
 
@@ -496,7 +514,3 @@ def _told(body: Mapping[str, Any]) -> str:
     """Who, and why: "by ana: the source is being mended"."""
     who = f"by {body['who']}" if body.get("who") else ""
     return f"{who}: {body['why']}" if body.get("why") else who
-
-
-def dag_id(name: str, kind: str) -> str:
-    return f"load__{name}" if kind == "table" else f"refresh__{name}"

@@ -19,7 +19,7 @@ from sqlalchemy import ColumnElement, Connection, Double, cast, func, insert, or
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import InstrumentedAttribute
 
-from scheduler_plugin.store import arrivals, validity, versions
+from scheduler_plugin.store import arrivals, backfills, validity, versions
 from scheduler_plugin.store.database import Database, log_events
 from scheduler_plugin.store.lease import require_epoch
 from scheduler_plugin.store.models import (
@@ -71,11 +71,16 @@ class Outgoing:
 
     @property
     def dag_id(self) -> str:
-        return f"load__{self.object}" if self.kind == "table" else f"refresh__{self.object}"
+        return dag_id(self.object, self.kind)
 
     @property
     def run_id(self) -> str:
         return run_id(self.id, self.attempt)
+
+
+def dag_id(name: str, kind: str) -> str:
+    """The DAG whose runs are this object's jobs."""
+    return {"table": f"load__{name}", "view": f"refresh__{name}", backfills.KIND: "freshet_backfill"}[kind]
 
 
 def run_id(decision: int, attempt: int) -> str:
@@ -109,8 +114,13 @@ def record(database: Database, epoch: int, decisions: Sequence[NewDecision]) -> 
                 select(Object.kind, Object.spec).where(Object.name == decision.object)
             ).one()
             is_table = kind == "table"
+            piece, parents = (
+                backfills.next_piece(connection, decision.object)
+                if kind == backfills.KIND
+                else (None, decision.parents)
+            )
             batch = _open_batch(connection, decision, spec.get("max_batch")) if is_table else None
-            reads = None if is_table else versions.choose(connection, decision.parents)
+            reads = None if is_table else versions.choose(connection, parents)
             statement = (
                 insert(Decision)
                 .values(
@@ -135,7 +145,10 @@ def record(database: Database, epoch: int, decisions: Sequence[NewDecision]) -> 
                     select(Update.id, Update.size_bytes).where(Update.batch_id == batch).order_by(Update.id)
                 ).all()
                 body |= {"updates": [row.id for row in taken], "bytes": sum(row.size_bytes for row in taken)}
-            if reads is not None and not reads.newest:
+            if piece is not None:
+                backfills.take(connection, piece, identity)
+                body["updates"] = [piece]
+            elif reads is not None and not reads.newest:
                 # The brain believes that it reads what its parents hold now.
                 body |= {"current_to": _seconds(reads.interval.since), "lacks": _seconds(reads.interval.until)}
             log_events(connection, now, [(EventKind.JOB_STARTED, decision.object, body)])
@@ -254,6 +267,8 @@ class SourceUpdate:
     id: int
     path: str
     size_bytes: int
+    #: Somebody has released it: expectations are not asked.
+    ungated: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,6 +287,8 @@ class Claim:
     updates: Sequence[SourceUpdate]
     #: Of a view: way -> (mean seconds, mean bytes read) of its latest refreshes.
     measured: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    #: For a piece of a backfill.
+    piece: backfills.Work | None = None
 
 
 def claim(database: Database, decision: int, attempt: int, worker: str) -> Claim | None:
@@ -294,11 +311,12 @@ def claim(database: Database, decision: int, attempt: int, worker: str) -> Claim
         )
         kind, spec = connection.execute(select(Object.kind, Object.spec).where(Object.name == row.object)).one()
         updates = connection.execute(
-            select(Update.id, Update.path, Update.size_bytes)
+            select(Update.id, func.coalesce(Update.archived, Update.path), Update.size_bytes, Update.ungated)
             .where(Update.batch_id == row.batch_id, Update.state == UpdateState.LOADING)
             .order_by(Update.id)
         ).all()
         measured = _measured(connection, row.object) if kind == "view" else {}
+        piece = backfills.work(connection, decision) if kind == backfills.KIND else None
     return Claim(
         decision=decision,
         attempt=attempt,
@@ -308,8 +326,9 @@ def claim(database: Database, decision: int, attempt: int, worker: str) -> Claim
         spec=spec,
         marker=f"batch-{row.batch_id}" if row.batch_id is not None else f"refresh-{decision}",
         reads=row.reads,
-        updates=[SourceUpdate(id=i, path=p, size_bytes=b) for i, p, b in updates],
+        updates=[SourceUpdate(id=i, path=p, size_bytes=b, ungated=u) for i, p, b, u in updates],
         measured=measured,
+        piece=piece,
     )
 
 
@@ -370,6 +389,10 @@ class Outcome:
     quarantined_rows: Sequence[tuple[int, int | None, str, str | None]] = ()
     #: expectation, on_fail, passed, detail
     quality: Sequence[tuple[str, str, bool, Mapping[str, Any]]] = ()
+    #: For a piece of a backfill that only staged its rows: where.
+    folder: str | None = None
+    #: For the commit of a backfill: the updates whose rows were put anew into the table.
+    reloaded: Sequence[int] = ()
 
 
 def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
@@ -389,19 +412,21 @@ def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
             .values(state=DecisionState.DONE, finished_at=now, error=None)
         )
         _end_job(connection, claim, now, stages=dict(outcome.stages))
+        changed = claim.object if claim.piece is None else claim.piece.object
         # What an earlier attempt wasted is not what such a job costs.
         began = decision.decided_at if decision.attempt == 1 else decision.claimed_at or decision.decided_at
         slot_seconds = max((now - began).total_seconds(), 0.0)
         if outcome.snapshot_id is not None:
-            valid = (
-                validity.of_reads(connection, decision.reads)
-                if decision.batch_id is None
-                else validity.of_batch(connection, claim.object, decision.batch_id)
-            )
+            if decision.batch_id is not None:
+                valid = validity.of_batch(connection, changed, decision.batch_id)
+            elif claim.piece is not None and claim.piece.what == "commit":
+                valid = validity.of_newest(connection, changed)
+            else:
+                valid = validity.of_reads(connection, decision.reads)
             connection.execute(
                 upsert(Version)
                 .values(
-                    object=claim.object,
+                    object=changed,
                     snapshot_id=outcome.snapshot_id,
                     decision_id=claim.decision,
                     committed_at=now,
@@ -426,6 +451,8 @@ def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
         )
         if decision.batch_id is not None:
             _settle_batch(connection, decision.batch_id, claim, outcome, now)
+        if claim.piece is not None and claim.piece.what == "commit":
+            _settle_reload(connection, claim.piece, outcome, now)
         body = {
             "decision": claim.decision,
             "slot_seconds": slot_seconds,
@@ -434,6 +461,9 @@ def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
             "quarantined_rows": len(outcome.quarantined_rows),
         }
         log_events(connection, now, [(EventKind.JOB_FINISHED, claim.object, body)])
+        if claim.piece is not None:
+            told = {"folder": outcome.folder, "rows": outcome.rows, "snapshot": outcome.snapshot_id}
+            backfills.settle(connection, now, claim.piece, told)
     return True
 
 
@@ -461,12 +491,36 @@ def _settle_batch(connection: Connection, batch: int, claim: Claim, outcome: Out
     )
     if refused:
         arrivals.mark_replaced(connection, claim.object, batch)
+    _keep_rows(connection, claim.object, outcome, now)
+    _keep_quality(connection, claim.object, batch, outcome, now)
+
+
+def _settle_reload(connection: Connection, piece: backfills.Work, outcome: Outcome, now: datetime) -> None:
+    """The updates whose rows were put anew into the table; those that could not be loaded again are as they were."""
+    for each in outcome.reloaded:
+        rows = outcome.rows_by_update.get(each, 0)
+        connection.execute(update(Update).where(Update.id == each).values(rows=rows, settled_at=now))
+    connection.execute(
+        update(QuarantinedRow)
+        .where(QuarantinedRow.update_id.in_(outcome.reloaded), QuarantinedRow.resolution.is_(None))
+        .values(resolution="replaced")
+    )
+    # A file of rows that were let out is done with: its rows have been judged anew with the file they came with.
+    connection.execute(
+        update(Update)
+        .where(Update.id.in_(outcome.reloaded), Update.origin_id.is_not(None))
+        .values(state=UpdateState.REPLACED)
+    )
+    _keep_rows(connection, piece.object, outcome, now)
+
+
+def _keep_rows(connection: Connection, table: str, outcome: Outcome, now: datetime) -> None:
     if outcome.quarantined_rows:
         connection.execute(
             insert(QuarantinedRow),
             [
                 {
-                    "table_name": claim.object,
+                    "table_name": table,
                     "update_id": update_id,
                     "row_number": row_number,
                     "reason": reason,
@@ -476,13 +530,16 @@ def _settle_batch(connection: Connection, batch: int, claim: Claim, outcome: Out
                 for update_id, row_number, reason, raw in outcome.quarantined_rows
             ],
         )
+
+
+def _keep_quality(connection: Connection, table: str, batch: int, outcome: Outcome, now: datetime) -> None:
     if outcome.quality:
         connection.execute(
             insert(QualityResult),
             [
                 {
                     "batch_id": batch,
-                    "table_name": claim.object,
+                    "table_name": table,
                     "at": now,
                     "expectation": expectation,
                     "on_fail": on_fail,
@@ -509,6 +566,8 @@ def fail(database: Database, claim: Claim, error: str, stages: Mapping[str, floa
         _end_job(connection, claim, now, stages=dict(stages or {}), error=error)
         if failed.rowcount:
             log_events(connection, now, [(EventKind.JOB_FAILED, claim.object, {"decision": claim.decision})])
+            if claim.kind == backfills.KIND:
+                backfills.tidy(connection, now, claim.object)
         return failed.rowcount == 1
 
 

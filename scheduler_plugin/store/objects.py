@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import false, func, insert, select, true, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from scheduler_plugin.store import validity
@@ -53,7 +53,7 @@ def take_in(database: Database, catalog: CatalogRow) -> bool:
         event = (connection.execute(select(func.max(Event.id))).scalar_one() or 0) + 1
         before = {row.name: row for row in connection.execute(select(*Object.__table__.columns))}
         names = [item.name for item in catalog.objects]
-        gone = Object.name.not_in(names) & Object.removed_at.is_(None)
+        gone = Object.name.not_in(names) & Object.removed_at.is_(None) & (Object.kind != "backfill")
         removed = connection.execute(update(Object).where(gone).values(removed_at=now).returning(Object.name)).scalars()
         connection.execute(
             update(Freshness).where(Freshness.object.in_(removed.all()), Freshness.until.is_(None)).values(until=now)
@@ -111,13 +111,22 @@ def definition(spec: Mapping[str, Any]) -> Any:
     return spec.get("sql"), spec.get("virtual")
 
 
-def in_force(database: Database, *, at_event: int | None = None) -> CatalogRow | None:
-    """The catalog last taken in, or the one that was in force at an event of the log."""
+def in_force(database: Database, *, at_event: int | None = None, backfills: bool = False) -> CatalogRow | None:
+    """The catalog last taken in, or the one that was in force at an event of the log.
+
+    With `backfills` also those that are under way, which to the brain are objects like the others.
+    """
     wanted = select(CatalogVersion.settings, CatalogVersion.objects).order_by(CatalogVersion.id.desc()).limit(1)
     if at_event is not None:
         wanted = wanted.where(CatalogVersion.event_id <= at_event)
+    names = ("name", "kind", "materialized", "parents", "spec", "defined_at_event")
+    under_way = select(*(getattr(Object, each) for each in names)).where(
+        Object.kind == "backfill", Object.removed_at.is_(None), true() if backfills else false()
+    )
     with database.transaction() as connection:
         found = connection.execute(wanted).one_or_none()
+        more = connection.execute(under_way.order_by(Object.position)).all()
     if found is None:
         return None
-    return CatalogRow(settings=found.settings, objects=[ObjectRow(**each) for each in found.objects])
+    objects = [ObjectRow(**each) for each in found.objects] + [ObjectRow(**row._mapping) for row in more]
+    return CatalogRow(settings=found.settings, objects=objects)

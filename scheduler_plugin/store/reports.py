@@ -261,6 +261,7 @@ def quarantined_rows(database: Database) -> list[tuple[str, str, int]]:
             (table, reason, int(rows))
             for table, reason, rows in connection.execute(
                 select(QuarantinedRow.table_name, QuarantinedRow.reason, func.count())
+                .where(QuarantinedRow.resolution.is_(None))
                 .group_by(QuarantinedRow.table_name, QuarantinedRow.reason)
                 .order_by(QuarantinedRow.table_name, QuarantinedRow.reason)
             )

@@ -65,6 +65,13 @@ def of_batch(connection: Connection, table: str, batch: int) -> Interval:
     return Interval(since=since, until=until)
 
 
+def of_newest(connection: Connection, name: str) -> Interval:
+    """Of a version that holds what the newest one holds, mended."""
+    newest = select(Version.valid_from, Version.valid_to).where(Version.object == name)
+    row = connection.execute(newest.order_by(Version.committed_at.desc()).limit(1)).one_or_none()
+    return Interval() if row is None else Interval(since=row.valid_from, until=row.valid_to)
+
+
 def of_reads(connection: Connection, reads: Mapping[str, int | None]) -> Interval:
     """Of a version computed from these: when all of them were true together, which is never for an empty interval."""
     whole = Interval()

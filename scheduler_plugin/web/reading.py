@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
 
-from scheduler_plugin.brain import Explanation
+from scheduler_plugin.live.explain import ObjectExplanation
 from scheduler_plugin.live.scheduler import dag_id
 from scheduler_plugin.store import history, quality_of_data
 from scheduler_plugin.store.decisions import run_id
@@ -38,12 +38,13 @@ def router(desk: Desk) -> APIRouter:
     def one_object(request: Request, user: Reader, name: ObjectName) -> Response:
         """How it stands, what it is made of, and why it is or is not next."""
         snapshot, item = found(user, name)
-        told = desk.follower.explain(name, time.time())
+        told = desk.kept(("explain", name), 1.5, lambda: desk.follower.explain(name, time.time()))
         spec = item.spec
         waiting = history.pending_updates(desk.database, name, 20) if item.kind == "table" else []
         seen = readable(user, snapshot.whole.objects)
+        row = next(row for row in snapshot.rows if row.name == name)
         content = models.ObjectPage(
-            row=next(row for row in snapshot.rows if row.name == name),
+            row=row,
             dag_id=dag_id(name, item.kind) if item.materialized else None,
             may_edit=item.materialized and may_edit(user, name, item.kind),
             parents=[each for each in item.parents if each in seen],
@@ -65,10 +66,11 @@ def router(desk: Desk) -> APIRouter:
     @routes.get("/objects/{name}/history", response_model=models.SawtoothOut, responses=MISSING, tags=["object"])
     def sawtooth(request: Request, user: Reader, name: ObjectName, hours: Hours = 1, until: Until = None) -> Response:
         """The staleness sawtooth over a window, with arrivals, runs and breaches."""
-        _, item = found(user, name)
+        snapshot, item = found(user, name)
+        limit = next(row.limit for row in snapshot.rows if row.name == name)
         begin, end = window(hours, until)
         told = history.sawtooth(desk.database, name, begin, end)
-        return answer(request, _sawtooth(item, told, begin, end), at=time.time())
+        return answer(request, _sawtooth(item, limit, told, begin, end), at=time.time())
 
     @routes.get("/objects/{name}/versions", response_model=list[models.VersionOut], responses=MISSING, tags=["object"])
     def versions(user: Reader, name: ObjectName, limit: Limit = 20) -> list[models.VersionOut]:
@@ -211,9 +213,10 @@ def window(hours: float, until: float | None) -> tuple[datetime, datetime]:
     return datetime.fromtimestamp(begin, UTC), datetime.fromtimestamp(max(end, begin + 1), UTC)
 
 
-def why_not(told: Explanation, seen: frozenset[str]) -> models.WhyNot:
+def why_not(told: ObjectExplanation, seen: frozenset[str]) -> models.WhyNot:
     return models.WhyNot(
-        state=told.state.partition(" since ")[0],
+        state=told.state,
+        summary=told.summary,
         why=told.why,
         impact=rounded(told.impact),
         rank=told.rank,
@@ -224,6 +227,9 @@ def why_not(told: Explanation, seen: frozenset[str]) -> models.WhyNot:
             for each in told.ahead[:8]
             if each.object in seen
         ],
+        expected_at=epoch(told.expected_at),
+        cost_spread=rounded(told.cost_spread),
+        failures=told.failures,
     )
 
 
@@ -288,8 +294,9 @@ def neighbourhood(snapshot: Snapshot, seen: frozenset[str], centre: str, up: int
     return models.Neighbourhood(centre=centre, nodes=nodes, edges=edges)
 
 
-def _sawtooth(item: Standing, told: Sawtooth, begin: datetime, end: datetime) -> models.SawtoothOut:
-    limit = item.spec.get("staleness_limit")
+def _sawtooth(
+    item: Standing, limit: float | None, told: Sawtooth, begin: datetime, end: datetime
+) -> models.SawtoothOut:
     return models.SawtoothOut(
         object=item.name,
         since=begin.timestamp(),

@@ -259,3 +259,80 @@ def test_rows_that_repeat_a_key_within_a_batch_are_told(loading: Loading) -> Non
     assert result.rows == 2
     ((name, _, passed, detail),) = result.quality
     assert (name, passed, detail["unexpected"]) == ("unique key", False, 1)
+
+
+def judged(
+    loading: Loading, *expectations: tuple[str, str, dict[str, Any]], content: str = HEADER + GOOD
+) -> LoadResult:
+    rules = [{"expect": name, "on_fail": on_fail, "arguments": given} for name, on_fail, given in expectations]
+    return loading.load(loading.write("judged.csv", content), expectations=rules)
+
+
+def test_columns_as_such_are_judged_without_ours(loading: Loading) -> None:
+    names = [name for name, _ in COLUMNS]
+    result = judged(
+        loading,
+        ("expect_table_columns_to_match_ordered_list", "block", {"column_list": names}),
+        ("expect_table_column_count_to_equal", "block", {"value": len(names)}),
+        ("expect_column_to_exist", "block", {"column": "who"}),
+    )
+    assert [passed for _, _, passed, _ in result.quality] == [True, True, True]
+    assert result.rows == 1
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize(("on_fail", "loaded"), [("drop", 1), ("block", 0), ("warn", 2)])
+def test_an_expectation_in_sql_blames_the_rows_it_selects(
+    loading: Loading, monkeypatch: pytest.MonkeyPatch, small: bool, on_fail: str, loaded: int
+) -> None:
+    if not small:
+        monkeypatch.setattr("spark_jobs.load.SMALL_BYTES", 0)
+    query = "SELECT * FROM {batch} WHERE amount > 100 AND who IS NULL"
+    # The bad row is the second of the good ones and the third of the file.
+    content = HEADER + "x,,,,\n" + GOOD + "7,,200,,\n"
+    result = judged(loading, ("sql", on_fail, {"query": query}), content=content)
+    assert result.rows == loaded
+    ((_, _, passed, detail),) = result.quality
+    assert not passed
+    assert "id=7" in detail["words"]
+    dropped = [
+        (number, json.loads(raw or "")["id"]) for _, number, why, raw in result.quarantined_rows if "sql(" in why
+    ]
+    assert dropped == ([(3 if small else None, 7)] if on_fail == "drop" else [])
+
+
+def test_an_expectation_in_sql_about_the_whole_blocks_the_whole(loading: Loading) -> None:
+    query = "SELECT count(*) AS n FROM {batch} HAVING n < 5"
+    result = judged(loading, ("sql", "block", {"query": query}))
+    assert result.rows == 0
+    ((_, words),) = result.quarantined_files
+    assert "n=1" in words
+
+
+def test_freshness_looks_at_the_newest_value(loading: Loading) -> None:
+    rule = ("freshness", "block", {"column": "at", "max_age": 3600.0})
+    result = judged(loading, rule)
+    ((_, words),) = result.quarantined_files
+    assert "the newest value is 2024-01-01T10:00:00+00:00" in words
+    from datetime import UTC, datetime
+
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    assert judged(loading, rule, content=HEADER + GOOD + f"2,b,1,{now},\n").rows == 2
+
+
+def test_a_released_file_is_not_judged_and_the_others_are(loading: Loading, spark_connect: Any, tables: Any) -> None:
+    rule = {"expect": "expect_table_row_count_to_be_between", "on_fail": "block", "arguments": {"min_value": 5}}
+    paths = [loading.write(name, HEADER + GOOD) for name in ("released.csv", "other.csv")]
+    files = [SourceFile(update_id=each, path=str(path), gated=each != 0) for each, path in enumerate(paths)]
+    result = load_batch(
+        spark=spark_connect,
+        tables=tables,
+        table=loading._name,
+        columns=COLUMNS,
+        format="csv",
+        files=files,
+        marker="batch-1",
+        expectations=[rule],
+    )
+    assert result.rows_by_update == {0: 1, 1: 0}
+    assert [update for update, _ in result.quarantined_files] == [1]

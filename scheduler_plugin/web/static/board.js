@@ -2,7 +2,7 @@
 
 import { get, now } from "./api.js";
 import { sparkline } from "./charts.js";
-import { badge, choice, duration, h, number, objectLink, percent, ticking, time } from "./dom.js";
+import { badge, choice, duration, h, number, objectLink, percent, redraw, ticking, time } from "./dom.js";
 
 const ROW = 33;
 const AROUND = 15;
@@ -140,7 +140,7 @@ export async function board(box) {
     }
     count.textContent = `${shown.total} of ${shown.summary.objects} objects`;
     COLUMNS.forEach(([key], n) => heads[n].setAttribute("aria-sort", key !== asked.sort ? "none" : asked.descending ? "descending" : "ascending"));
-    figures.replaceChildren(...overview(shown.summary, change));
+    redraw(figures, shown.summary, () => overview(shown.summary, change));
   }
 
   function line(row) {
