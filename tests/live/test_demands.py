@@ -21,7 +21,10 @@ def outcomes(it: Log) -> dict[int, str]:
 
 
 def test_a_demanded_view_goes_before_what_the_policy_prefers_its_stale_parents_first() -> None:
-    it = log(table("hot"), table("t"), view("liked", "hot", access=99.0), view("v", "t", access=0.01), slots=1)
+    rows = [table("hot"), table("t"), view("liked", "hot", access=99.0), view("v", "t", access=0.01)]
+    by_reads = catalog(*rows, slots=1)
+    by_reads = replace(by_reads, settings={**by_reads.settings, "policy": {"name": "qoda", "params": {}}})
+    it = Log(Scheduler(by_reads, since=START.timestamp()))
     it.arrive("hot")
     it.arrive("t")
     it.run("hot")
@@ -170,7 +173,7 @@ def test_above_the_mark_the_steepest_path_goes_first_until_it_is_below_again() -
     for name, seconds, written in (("small", 5.0, 90), ("large", 1.0, 10), ("w", 5.0, 1), ("v", 1.0, 1)):
         job(name, seconds, written)
     land("small", 400)
-    assert it.scheduler.choose(it.now)[0].policy == "default"
+    assert it.scheduler.choose(it.now)[0].policy == "default"  # below the mark
     land("large", 700)
     (chosen,) = it.scheduler.choose(it.now)
     assert (chosen.object, chosen.policy) == ("large", "chain")
