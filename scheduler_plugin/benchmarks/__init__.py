@@ -12,6 +12,7 @@ from types import MappingProxyType
 BENCHMARKS: Mapping[str, str] = MappingProxyType(
     {
         "brain": "time and memory of arrivals and decisions, by size of the warehouse",
+        "load": "a large batch and many small files, beside bare Spark, DuckDB and pyarrow",
         "latency": "from a landing file to a fresh view, beside the plain ways",
     }
 )
