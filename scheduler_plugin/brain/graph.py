@@ -26,7 +26,7 @@ class GraphError(ValueError):
 class Graph:
     """Parents and children of every object, and an order in which parents come first."""
 
-    __slots__ = ("children", "index", "level", "names", "order", "parents", "tables", "virtual")
+    __slots__ = ("children", "height", "index", "level", "names", "order", "parents", "tables", "virtual")
 
     def __init__(self, objects: Iterable[Declared]) -> None:
         declared = list(objects)
@@ -48,6 +48,11 @@ class Graph:
         #: Longest path from any object without parents.
         self.level: Sequence[int]
         self.order, self.level = self._sorted()
+        #: Longest path to any object that nothing is derived from.
+        self.height = array("i", bytes(4 * len(self.names)))
+        for child in reversed(self.order):
+            for parent in self.parents[child]:
+                self.height[parent] = max(self.height[parent], self.height[child] + 1)
 
     def __len__(self) -> int:
         return len(self.names)

@@ -28,6 +28,15 @@ class Update(NamedTuple):
     def length(self) -> float:
         return self.release - self.start
 
+    def stretch(self, at: float) -> float:
+        """How long it took, loaded at `at`, against the time it covers; 0 where it covers none."""
+        length = self.release - self.start
+        return (at - self.start) / length if length > 0 else 0.0
+
+
+#: A record fades to half over this many loads per table, or stale spells per view.
+FADING = 1000
+
 
 class Measures:
     """What has been measured of each object so far, by the object's number."""
@@ -36,6 +45,8 @@ class Measures:
         "_age",
         "_aged_to",
         "_current_to",
+        "_fading_spell",
+        "_fading_stretch",
         "_longest_spell",
         "_spell_time",
         "_stale_from",
@@ -46,6 +57,8 @@ class Measures:
         "low",
         "max_stretch",
         "penalty",
+        "record_spell",
+        "record_stretch",
         "since",
         "stretch_sum",
         "stretched",
@@ -76,6 +89,11 @@ class Measures:
         self.penalty = 0.0
         self.batches = 0
         self.max_stretch = 0.0
+        #: The worst stretch, and the longest stale spell of a view, in recent memory: the old ones fade.
+        self.record_stretch = 0.0
+        self.record_spell = 0.0
+        self._fading_stretch = 0.5 ** (1 / (FADING * max(1, sum(tables))))
+        self._fading_spell = 0.5 ** (1 / (FADING * max(1, count - sum(tables))))
         self.stretch_sum = 0.0
         self.stretched = 0
 
@@ -94,6 +112,7 @@ class Measures:
         if not self._tables[position]:
             self.finished_spells += 1
             self._spell_time.add(at - began)
+            self.record_spell = max(at - began, self.record_spell * self._fading_spell)
 
     def moves_on(self, position: int, at: float) -> None:
         """The object is about to become current up to a later time."""
@@ -107,13 +126,13 @@ class Measures:
         first = math.inf
         for update in batch:
             first = min(first, update.start)
-            length = update.release - update.start
-            if length > 0:  # an update that covers no time has no stretch
-                stretch = (at - update.start) / length
+            if update.length > 0:  # an update that covers no time has no stretch
+                stretch = update.stretch(at)
                 self.stretch_sum += stretch
                 self.stretched += 1
                 if stretch > self.max_stretch:
                     self.max_stretch = stretch
+                self.record_stretch = max(stretch, self.record_stretch * self._fading_stretch)
         self.penalty += (at - first) ** 2
         self.batches += 1
 

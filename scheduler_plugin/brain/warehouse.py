@@ -42,14 +42,24 @@ class IllegalMove(ValueError):
 class Job:
     """A running job and what it read when it started."""
 
-    __slots__ = ("batch", "current_to", "missing", "started")
+    __slots__ = ("batch", "current_to", "missing", "started", "stretch")
 
-    def __init__(self, *, started: float, missing: float, current_to: float, batch: tuple[Update, ...] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        started: float,
+        missing: float,
+        current_to: float,
+        batch: tuple[Update, ...] = (),
+        stretch: float = 0.0,
+    ) -> None:
         self.started = started
         #: The earliest arrival that its result will lack; lowered by arrivals while it runs.
         self.missing = missing
         self.current_to = current_to
         self.batch = batch
+        #: The worst stretch that a load's updates will have when it ends as expected.
+        self.stretch = stretch
 
 
 class Watch:
@@ -98,6 +108,9 @@ class Warehouse:
         }
         #: When the earliest update arrived that the object does not hold; infinite while it is fresh.
         self.missing = array("d", [math.inf]) * count
+        #: Since when the object, or anything derived from it, has been stale without a break; infinite while fresh.
+        #: All that derives from a stale object stays stale as long as it does, so this is settled when it turns stale.
+        self.behind = array("d", [math.inf]) * count
         #: The time the object is current up to; infinite for a view of nothing.
         self.current_to = array("d", [since]) * count
         for position in self.graph.order:
@@ -110,6 +123,8 @@ class Warehouse:
         self.pending: dict[int, deque[Update]] = {}
         #: How much time those updates cover together.
         self.pending_length: dict[int, float] = {}
+        #: The shortest of those updates, where it is known.
+        self._shortest: dict[int, Update] = {}
         #: The newest release known, of tables that ever had one.
         self.newest: dict[int, float] = {}
         #: The latest gaps between releases, of tables that had two.
@@ -118,6 +133,7 @@ class Warehouse:
         self.held: set[int] = set()
         #: Stale, idle, not held, nothing stale above: what may start now.
         self.ready: set[int] = set()
+        self._accesses = ExactSum(self.access)
         self._backlog = ExactSum()
         #: Table -> what its pending updates count in the backlog.
         self._weighed: dict[int, float] = {}
@@ -210,6 +226,21 @@ class Warehouse:
             length, taken = sum(waiting[each].length for each in range(updates)), updates
         return fixed + self.per_update[position] * taken + self.per_length[position] * length
 
+    def telling(self, table: int) -> tuple[Update, ...]:
+        """The oldest and the shortest pending update: those whose stretch will be the worst."""
+        waiting = self.pending.get(table)
+        if not waiting:
+            return ()
+        shortest = self._shortest.get(table)
+        if shortest is None:
+            shortest = self._shortest[table] = min(waiting, key=lambda update: update.length or math.inf)
+        return (waiting[0], shortest)
+
+    @property
+    def mean_access(self) -> float:
+        """Reads of all objects, per view."""
+        return self._accesses.value / max(1, self.views)
+
     @property
     def backlog(self) -> float:
         """Expected slot-seconds to make everything fresh; what a load under way has taken no longer counts."""
@@ -250,6 +281,9 @@ class Warehouse:
         if waiting is None:
             waiting = self.pending[table] = deque()
             self.pending_length[table] = 0.0
+        shortest = self._shortest.get(table)
+        if not waiting or (shortest is not None and 0 < update.length < (shortest.length or math.inf)):
+            self._shortest[table] = update
         waiting.append(update)
         self.pending_length[table] += update.length
         self._weigh(table)
@@ -302,7 +336,9 @@ class Warehouse:
             taken = 1
         if taken < 1:
             raise IllegalMove(f"{event.object} cannot start with {taken} updates; a batch has at least one")
+        ends = self.now + self.cost(table, taken)
         batch = tuple(waiting.popleft() for _ in range(taken))
+        self._shortest.pop(table, None)
         length = sum(update.length for update in batch)
         if waiting:
             self.pending_length[table] -= length
@@ -318,6 +354,7 @@ class Warehouse:
             missing=math.inf,
             current_to=max(self.current_to[table], *(update.release for update in batch)),
             batch=batch,
+            stretch=max(update.stretch(ends) for update in batch),
         )
 
     def _job_finished(self, event: events.JobFinished) -> None:
@@ -344,6 +381,7 @@ class Warehouse:
         if job.batch:
             length = sum(update.length for update in job.batch)
             self.pending.setdefault(position, deque()).extendleft(reversed(job.batch))
+            self._shortest.pop(position, None)
             self.pending_length[position] = self.pending_length.get(position, 0.0) + length
             self._weigh(position)
             if self.arrival_order:
@@ -389,6 +427,8 @@ class Warehouse:
 
     def _access_changed(self, event: events.AccessChanged) -> None:
         position = self.number(event.object)
+        self._accesses.take(self.access[position])
+        self._accesses.add(event.access)
         self.access[position] = event.access
         for each in (position, *self.graph.ancestors(position)):
             self._popularity.pop(each, None)
@@ -422,9 +462,10 @@ class Warehouse:
 
     def _turn_stale(self, first: int, at: float) -> None:
         """Marks a fresh object and its fresh descendants stale; what is stale already has only stale descendants."""
-        missing, stale_parents, running = self.missing, self.stale_parents, self.running
-        missing[first] = at
+        missing, behind, stale_parents, running = self.missing, self.behind, self.stale_parents, self.running
+        missing[first] = behind[first] = at
         turned = [first]
+        met: list[tuple[int, float]] = []
         while turned:
             parent = turned.pop()
             self._backlog.add(self.fixed[parent])
@@ -436,15 +477,28 @@ class Warehouse:
                 if job is not None and job.missing == math.inf:
                     job.missing = at
                 if missing[child] == math.inf:
-                    missing[child] = at
+                    missing[child] = behind[child] = at
                     turned.append(child)
+                elif behind[child] < at:
+                    met.append((parent, behind[child]))
+        for parent, since in met:
+            self._has_waited(parent, since)
+
+    def _has_waited(self, first: int, since: float) -> None:
+        """Something derived from the object has been stale since then; what stands above it is told too."""
+        told = [first]
+        while told:
+            here = told.pop()
+            if since < self.behind[here]:
+                self.behind[here] = since
+                told.extend(parent for parent in self.graph.parents[here] if self.missing[parent] != math.inf)
 
     def _turn_fresh(self, first: int, at: float) -> None:
         """Marks an object fresh, and with it the virtual views whose parents are now all fresh."""
         turned = [first]
         while turned:
             parent = turned.pop()
-            self.missing[parent] = math.inf
+            self.missing[parent] = self.behind[parent] = math.inf
             self._backlog.take(self.fixed[parent])
             self.measures.turned_fresh(parent, at)
             for child in self.graph.children[parent]:

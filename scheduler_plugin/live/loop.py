@@ -15,9 +15,10 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from scheduler_plugin.catalog import CatalogError, catalog_path, load_catalog
 from scheduler_plugin.catalog.rows import catalog_row
@@ -27,10 +28,20 @@ from scheduler_plugin.live.courier import Courier
 from scheduler_plugin.live.landing import LandingWatcher
 from scheduler_plugin.live.listing import LandingLister
 from scheduler_plugin.live.metrics import Metrics, standing
-from scheduler_plugin.live.scheduler import PAUSED, Scheduler
+from scheduler_plugin.live.scheduler import PARENT_BLOCKED, PAUSED, Scheduler
 from scheduler_plugin.live.watch import Watch
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import accesses, checkpoints, decisions, demands, freshness, incidents, lease, objects
+from scheduler_plugin.store import (
+    accesses,
+    checkpoints,
+    decisions,
+    demands,
+    freshness,
+    incidents,
+    lease,
+    objects,
+    quarantine,
+)
 from scheduler_plugin.store.database import Database, Listener, log_events
 from scheduler_plugin.store.freshness import LoggedEvent
 from scheduler_plugin.store.models import EventKind
@@ -256,11 +267,16 @@ class Loop:
     def _log_holds(self) -> None:
         if self._courier.paused is None:
             return
-        held, released = self._scheduler.to_hold(self._courier.paused)
-        if held or released:
+        blocked = quarantine.blocked_tables(self._database) if self._scheduler.waits_for_tables else ()
+        events: list[tuple[EventKind, str | None, Mapping[str, Any]]] = []
+        for reason, (held, released) in (
+            (PAUSED, self._scheduler.to_hold(self._courier.paused)),
+            (PARENT_BLOCKED, self._scheduler.to_hold_above(blocked)),
+        ):
+            events += [(EventKind.HELD, name, {"by": reason}) for name in held]
+            events += [(EventKind.RELEASED, name, {"by": reason}) for name in released]
+        if events:
             with self._database.logging_transaction() as (connection, now):
-                events = [(EventKind.HELD, name, {"by": PAUSED}) for name in held]
-                events += [(EventKind.RELEASED, name, {"by": PAUSED}) for name in released]
                 log_events(connection, now, events)
             self._take_in(freshness.events_after(self._database, self._seen))
 

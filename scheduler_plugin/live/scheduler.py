@@ -131,7 +131,7 @@ class Scheduler:
         if name is None or name not in self.rows:
             return []
         match logged.kind:
-            case EventKind.UPDATE_ARRIVED if self.rows[name].kind == "table":
+            case EventKind.UPDATE_ARRIVED if self.rows[name].kind != "view":
                 body = logged.body
                 self.first_arrivals.setdefault(name, logged.at.timestamp())
                 # All files that arrived together cover the same time, which must count once in the table's staleness.
@@ -191,7 +191,7 @@ class Scheduler:
     def _started(self, name: str, logged: LoggedEvent) -> None:
         at, updates = logged.at.timestamp(), len(logged.body.get("updates", ()))
         row = self.rows[name]
-        counts = bool(updates) if row.kind == "table" else row.materialized and logged.id >= row.defined_at_event
+        counts = bool(updates) if row.kind != "view" else row.materialized and logged.id >= row.defined_at_event
         self.running[name] = Running(
             decision=logged.body["decision"], slot=logged.body["slot"], updates=max(updates, 1), counts=counts
         )
@@ -416,14 +416,30 @@ class Scheduler:
 
     def to_hold(self, paused: Collection[str]) -> tuple[list[str], list[str]]:
         """Objects whose DAGs were paused, and resumed, since the log last said so."""
-        held = {name for name, reasons in self.holds.reasons.items() if PAUSED in reasons}
-        wanted = {name for name, row in self.rows.items() if dag_id(name, row.kind) in paused}
+        return self._held_and_not(PAUSED, {name for name, row in self.rows.items() if dag_id(name, row.kind) in paused})
+
+    def to_hold_above(self, blocked: Collection[str]) -> tuple[list[str], list[str]]:
+        """Views that do not want to be refreshed while a table below has files in quarantine, and those that may."""
+        return self._held_and_not(
+            PARENT_BLOCKED, {name for name in self.waits_for_tables if self._below(name, blocked)}
+        )
+
+    @property
+    def waits_for_tables(self) -> list[str]:
+        return [name for name, row in self.rows.items() if row.spec.get("when_parent_blocked") == "hold"]
+
+    def _below(self, name: str, tables: Collection[str]) -> bool:
+        return name in tables or any(self._below(each, tables) for each in self.rows[name].parents if each in self.rows)
+
+    def _held_and_not(self, reason: str, wanted: set[str]) -> tuple[list[str], list[str]]:
+        held = {name for name, reasons in self.holds.reasons.items() if reason in reasons}
         return sorted(wanted - held), sorted(held - wanted)
 
 
 #: Reasons of holds, beside `controls.BY_HAND`: somebody paused its DAG in Airflow; its jobs fail; a job from before it
 #: was defined anew still runs.
 PAUSED = "its DAG is paused"
+PARENT_BLOCKED = "files of a table below it are in quarantine"
 FAILING = "its jobs fail"
 OLDER = "an older definition of it is running"
 

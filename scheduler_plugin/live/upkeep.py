@@ -13,7 +13,7 @@ from pathlib import Path
 from scheduler_plugin.catalog import Catalog, catalog_path, load_catalog
 from scheduler_plugin.live.announce import landings
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import backfills, retention, versions
+from scheduler_plugin.store import backfills, checkpoints, retention, versions
 from scheduler_plugin.store.database import Database
 
 log = logging.getLogger(__name__)
@@ -142,7 +142,8 @@ def _move_others(loaded: retention.Loaded, target: Path, folders: set[Path]) -> 
 
 def history(settings: Settings, database: Database, catalog: Catalog) -> None:
     """Forgets decisions, costs, quality results, reads and freshness from before the retention."""
-    removed = retention.prune(database, datetime.now(UTC) - timedelta(seconds=catalog.retention.history))
+    before = datetime.now(UTC) - timedelta(seconds=catalog.retention.history)
+    removed = retention.prune(database, before) | {"event": checkpoints.forget_before(database, before)}
     log.info("Forgotten: %s", ", ".join(f"{count} of {name}" for name, count in removed.items()))
 
 

@@ -102,6 +102,15 @@ def items(database: Database, *, table: str | None = None, limit: int | None = N
         return [_item(dict(row._mapping)) for row in connection.execute(wanted)]
 
 
+def blocked_tables(database: Database) -> frozenset[str]:
+    """Tables of which a file is kept out, so that they serve less than was delivered."""
+    with database.transaction() as connection:
+        found = connection.execute(
+            select(Update.table_name).where(Update.state == UpdateState.QUARANTINED).distinct()
+        ).scalars()
+        return frozenset(found)
+
+
 def show(database: Database, identity: str) -> tuple[list[Item], list[Past]]:
     """One item, or the rows that were kept out of one file, and what has been done about it."""
     kind, number = parse(identity)

@@ -86,7 +86,7 @@ def test_a_view_that_nobody_reads_is_refreshed_while_others_are_busy():
 
 @unhurried
 @given(objects=warehouses(), changes=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 8)), max_size=6))
-def test_reads_follow_changes_of_access(objects, changes):
+def test_a_policy_made_a_moment_ago_knows_what_one_that_was_always_there_knows(objects, changes):
     changed, policy = Warehouse(objects), POLICIES["default"]()
     for position in range(len(objects)):
         policy.ingredients(changed, position, 0.0)

@@ -17,6 +17,8 @@ def test_ancestors_descendants_and_levels_are_those_of_the_declaration(objects):
         assert {graph.names[each] for each in graph.descendants(position)} == naive.descendants(name)
         levels = [graph.level[parent] for parent in graph.parents[position]]
         assert graph.level[position] == (1 + max(levels) if levels else 0)
+        heights = [graph.height[child] for child in graph.children[position]]
+        assert graph.height[position] == (1 + max(heights) if heights else 0)
 
 
 def test_names_the_circle():

@@ -62,6 +62,21 @@ def test_staleness_and_the_measures_are_those_of_a_plain_integration(objects, hi
 
 @unhurried
 @given(objects=warehouses(), history=histories)
+def test_knows_since_when_anything_derived_from_an_object_has_waited(objects, history):
+    world = World(objects)
+    for step in history:
+        world.play(step)
+        measures, number = world.warehouse.measures, world.warehouse.number
+        for position, name in enumerate(world.naive.names):
+            if world.naive.is_fresh(name):
+                assert world.warehouse.behind[position] == math.inf
+            else:
+                below = {name, *world.naive.descendants(name)}
+                assert world.warehouse.behind[position] == min(measures.stale_since(number(each)) for each in below)
+
+
+@unhurried
+@given(objects=warehouses(), history=histories)
 def test_the_backlog_is_the_cost_of_everything_stale(objects, history):
     world = World(objects)
     for step in history:
