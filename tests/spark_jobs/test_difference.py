@@ -180,7 +180,7 @@ def test_by_difference_and_in_full_give_the_same_rows(
     monkeypatch.setattr("spark_jobs.upkeep.MERGED", 2)
     seen: set[tuple[bool, str]] = set()
 
-    @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
     @given(steps=st.lists(STEP, min_size=2, max_size=3))
     def holds(steps: list[tuple[str, list[dict[str, Any]]]]) -> None:
         prefix = f"d{uuid.uuid4().hex[:10]}"
