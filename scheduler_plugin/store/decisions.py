@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Double, cast, func, insert, or_, select, text, true, update
+from sqlalchemy import ColumnElement, Connection, Double, cast, func, insert, literal, or_, select, text, true, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import InstrumentedAttribute
 
@@ -207,7 +207,9 @@ def unsent(database: Database, *, unclaimed_after: timedelta, dead_after: timede
     A time that lies ahead was written before the clock was put back, and says nothing any more.
     """
     now = func.clock_timestamp()
-    unclaimed = (Decision.state == DecisionState.DISPATCHED) & _long_ago(Decision.dispatched_at, unclaimed_after)
+    # Twice as patient with each attempt: where Airflow is slow, a run must get the time it needs.
+    patience = literal(unclaimed_after) * func.power(2, func.least(Decision.attempt - 1, 6))
+    unclaimed = (Decision.state == DecisionState.DISPATCHED) & _long_ago(Decision.dispatched_at, patience)
     silent = _long_ago(Decision.heartbeat_at, dead_after)
     hangs = Decision.claimed_at < now - func.make_interval(0, 0, 0, 0, 0, 0, Decision.time_limit)
     dead = (Decision.state == DecisionState.CLAIMED) & (silent | hangs)
@@ -231,7 +233,7 @@ def unsent(database: Database, *, unclaimed_after: timedelta, dead_after: timede
     return [Outgoing(id=i, object=o, kind=k, attempt=a, why=w) for i, o, k, a, w in rows]
 
 
-def _long_ago(at: InstrumentedAttribute[datetime | None], after: timedelta) -> ColumnElement[bool]:
+def _long_ago(at: InstrumentedAttribute[datetime | None], after: Any) -> ColumnElement[bool]:
     now = func.clock_timestamp()
     return or_(at < now - after, at > now + after)
 
@@ -591,3 +593,15 @@ def _settled(update_id: int, refused: Mapping[int, str], outcome: Outcome) -> di
         "covers_from": covers_from.isoformat() if covers_from else None,
         "covers_to": covers_to.isoformat() if covers_to else None,
     }
+
+
+def workers(database: Database) -> list[tuple[int, str]]:
+    """(decision, worker) of every job at work; a worker is `host:pid`."""
+    with database.transaction() as connection:
+        rows = connection.execute(
+            select(Job.decision_id, Job.worker)
+            .join(Decision, (Decision.id == Job.decision_id) & (Decision.attempt == Job.attempt))
+            .where(Decision.state == DecisionState.CLAIMED, Job.finished_at.is_(None))
+            .order_by(Job.decision_id)
+        )
+        return [(decision, worker) for decision, worker in rows]
