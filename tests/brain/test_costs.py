@@ -41,6 +41,6 @@ def test_no_cost_is_below_the_least_and_no_limit_below_a_minute(observed: list[t
 def test_the_spread_is_how_far_jobs_stray() -> None:
     steady = learnt([(5.0, 1)] * 30)
     uneven = learnt([(5.0 + 3.0 * (-1) ** number, 1) for number in range(30)])
-    assert steady.spread < 0.1
+    assert steady.spread < 0.2
     assert 2.0 < uneven.spread < 4.5
     assert uneven.time_limit(1) > steady.time_limit(1)
