@@ -49,8 +49,6 @@ from scheduler_plugin.store.models import EventKind
 log = logging.getLogger(__name__)
 
 LEASE = timedelta(seconds=6)
-#: A read loses half its weight in the popularity every so long.
-ACCESS_HALF_LIFE = timedelta(minutes=10)
 LEARN_ACCESS_SECONDS = 5.0
 #: A checkpoint is written every so many events.
 CHECKPOINT_EVENTS = 5000
@@ -301,8 +299,10 @@ class Loop:
         began = time.monotonic()
         if began < self._learn_next:
             return
-        prior_share = 0.5 ** ((time.time() - self._scheduler.since) / ACCESS_HALF_LIFE.total_seconds())
-        learnt = self._scheduler.accesses(accesses.per_minute(self._database, ACCESS_HALF_LIFE), prior_share)
+        half_life = self._catalog.access_half_life
+        prior_share = 0.5 ** ((time.time() - self._scheduler.since) / half_life)
+        per_minute = accesses.per_minute(self._database, timedelta(seconds=half_life))
+        learnt = self._scheduler.accesses(per_minute, prior_share)
         if learnt:
             accesses.learn(self._database, learnt)
             self._take_in(freshness.events_after(self._database, self._seen))

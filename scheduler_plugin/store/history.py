@@ -101,6 +101,26 @@ def sawtooth(database: Database, name: str, since: datetime, until: datetime, *,
     )
 
 
+def breaches(spells: Sequence[Spell], limit: float | None, now: float) -> list[tuple[float, float | None]]:
+    """From when to when the object was further behind than its limit, in epoch seconds; None: it still is.
+
+    A stretch over several spells is one breach.
+    """
+    found: list[tuple[float, float | None]] = []
+    for spell in spells if limit is not None else ():
+        if spell.current_to is None or limit is None:
+            continue
+        end = spell.until.timestamp() if spell.until is not None else None
+        begin = max(spell.since.timestamp(), spell.current_to.timestamp() + limit)
+        if begin >= (end if end is not None else now):
+            continue
+        if found and (last := found[-1][1]) is not None and begin <= last + 1e-3:
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((begin, end))
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionReport:
     """One committed snapshot."""

@@ -10,9 +10,11 @@ from airflow.utils.session import create_session
 from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, Field
 
+from scheduler_plugin.catalog import landing_path
+from scheduler_plugin.live import announce as announcing
 from scheduler_plugin.live.quarantine import act
 from scheduler_plugin.live.scheduler import dag_id
-from scheduler_plugin.store import backfills, controls, demands
+from scheduler_plugin.store import accesses, backfills, controls, demands
 from scheduler_plugin.store import quarantine as held
 from scheduler_plugin.store.standing import Standing
 from scheduler_plugin.web.access import Reader, note_action, require_editor
@@ -53,6 +55,19 @@ class Interval(Because):
 
     since: Annotated[float, Field(ge=0, le=4e9)] | None = Field(None, description="seconds since 1970, UTC")
     until: Annotated[float, Field(ge=0, le=4e9)] | None = Field(None, description="seconds since 1970, UTC")
+
+
+class Landed(BaseModel):
+    files: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_][^/\\\x00-\x1f\x7f]*$", max_length=255)]] = Field(
+        # Names, not paths: what may be announced lies in the feed's own landing folder.
+        min_length=1,
+        max_length=1000,
+        description="names of whole files in the feed's landing folder",
+    )
+
+
+class Reads(BaseModel):
+    count: int = Field(ge=1, le=1_000_000, description="reads that happened just now")
 
 
 class BackfillPreview(BaseModel):
@@ -146,6 +161,29 @@ def router(desk: Desk) -> APIRouter:
             return act(desk.database, name, covers_from=begin, covers_to=end, **words)
         except backfills.BackfillError as error:
             raise HTTPException(409, str(error)) from error
+
+    @routes.post("/objects/{name}/announce", response_model=Done)
+    def announce(user: Reader, name: ObjectName, asked: Landed) -> Done:
+        """Tells of files that have landed for a table, without waiting for the watcher to see them."""
+        item = editable(user, name)
+        if item.kind != "table":
+            raise HTTPException(409, f"{name} is a view: files land for tables.")
+        folder = landing_path(item.spec["landing"], desk.settings.landing)
+        paths = [f"{folder.rstrip('/')}/{each}" for each in asked.files]
+        try:
+            new = announcing.announce(desk.database, item.spec["feed"], paths)
+        except announcing.AnnounceError as error:
+            raise HTTPException(409, str(error)) from error
+        did(user, "announce", item, files=asked.files[:20], new=len(new))
+        return Done(message=f"{len(new)} of {len(paths)} file(s) are new.")
+
+    @routes.post("/objects/{name}/reads", response_model=Done)
+    def reads(user: Reader, name: ObjectName, asked: Reads) -> Done:
+        """Counts reads that others have done; popularity is learnt from them."""
+        _, item = find(desk, user, name)
+        require_editor(user, name, item.kind)
+        accesses.count(desk.database, {name: asked.count})
+        return Done(message=f"{asked.count} read(s) of {name} counted.")
 
     @routes.post("/quarantine", response_model=Done)
     def quarantine(user: Reader, asked: OutOfQuarantine) -> Done:

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,12 @@ def passwords(stack: Settings) -> dict[str, str]:
     return {stack.api_username: stack.api_password, VIEWER: Secrets.of(stack.home).viewer_password}
 
 
-def person(stack: Settings, name: str) -> httpx.Client:
-    client = httpx.Client(base_url=stack.api_url, timeout=60, trust_env=False)
-    token = client.post("/auth/token", json={"username": name, "password": passwords(stack)[name]})
-    client.headers["Authorization"] = f"Bearer {token.json()['access_token']}"
-    return client
+@contextmanager
+def person(stack: Settings, name: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=stack.api_url, timeout=60, trust_env=False) as client:
+        token = client.post("/auth/token", json={"username": name, "password": passwords(stack)[name]})
+        client.headers["Authorization"] = f"Bearer {token.json()['access_token']}"
+        yield client
 
 
 @pytest.fixture(scope="module")

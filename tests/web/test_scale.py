@@ -1,15 +1,18 @@
 """The board with five thousand objects: each answer is small, and what it says is what the ledger and the brain say."""
 
 import random
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 
+from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import arrivals, freshness, lease, objects
 from scheduler_plugin.store.database import Database
-from scheduler_plugin.web.board import KEYS, STATES, cut
 from scheduler_plugin.web.desk import Desk, Snapshot
-from scheduler_plugin.web.reading import MOST_NODES, neighbourhood
+from scheduler_plugin.web.neighbourhood import MOST_NODES, neighbourhood
+from scheduler_plugin.web.selection import KEYS, STATES, cut
+from tests.conftest import new_database
 
 pytestmark = pytest.mark.services
 
@@ -42,8 +45,13 @@ def wide_catalog(dice: random.Random) -> objects.CatalogRow:
     return objects.CatalogRow(settings=SETTINGS, objects=rows)
 
 
-@pytest.fixture
-def snapshot(database: Database) -> Snapshot:
+@pytest.fixture(scope="module")
+def snapshot(postgres: Settings, template: str) -> Iterator[Snapshot]:
+    with new_database(postgres, template) as database:
+        yield wide_snapshot(database)
+
+
+def wide_snapshot(database: Database) -> Snapshot:
     dice = random.Random(7)
     catalog = wide_catalog(dice)
     objects.take_in(database, catalog)
