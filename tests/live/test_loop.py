@@ -251,6 +251,19 @@ def test_a_hung_job_is_given_to_a_new_attempt_and_in_the_end_given_up(driver: Dr
     assert explain.explain(driver.database, "a").failures == 1
 
 
+def test_runs_that_nobody_takes_up_are_given_up_in_the_end_and_free_their_slot(driver: Driver) -> None:
+    driver.arrive("a")
+    driver.tick()
+    (decision,) = reports.latest_decisions(driver.database, 1)
+    for _ in range(decisions.MOST_ATTEMPTS):
+        for outgoing in decisions.unsent(driver.database, unclaimed_after=timedelta(0), dead_after=timedelta(0)):
+            decisions.mark_dispatched(driver.database, outgoing)
+    decisions.unsent(driver.database, unclaimed_after=timedelta(0), dead_after=timedelta(0))
+    assert reports.latest_decisions(driver.database, 1)[0].state == "failed"
+    driver.tick()
+    assert decision.object not in driver.loop._scheduler.running
+
+
 def test_a_lease_and_a_sign_of_life_from_before_the_clock_was_put_back_count_for_nothing(driver: Driver) -> None:
     driver.arrive("a")
     driver.tick()
