@@ -29,6 +29,9 @@ class DispatchError(Exception):
 class UnreachableError(DispatchError):
     """Airflow's API does not answer at all."""
 
+    def __init__(self, where: str, error: Exception) -> None:
+        super().__init__(f"Airflow's API at {where} cannot be reached: {error}")
+
 
 class Airflow:
     """A client of Airflow's API that logs in by itself, and again when its token is refused."""
@@ -142,7 +145,7 @@ class Airflow:
         try:
             answer = self._client.post("/auth/token", json=who)
         except httpx.HTTPError as error:
-            raise UnreachableError(f"Airflow's API at {self._settings.api_url} cannot be reached: {error}") from error
+            raise UnreachableError(self._settings.api_url, error) from error
         if answer.status_code not in (200, 201):
             raise DispatchError(f"Airflow refused to log {who['username']} in: {answer.status_code}")
         self._token = answer.json()["access_token"]
