@@ -196,7 +196,7 @@ def _seconds(at: datetime | None) -> float | None:
 # Sending ---------------------------------------------------------------------------------------------------------
 
 
-#: A decision whose runs were not taken up, or whose jobs died or hung, this often is given up as if its job had said so.
+#: A decision whose runs were not taken up, or whose jobs died or hung, this often is given up as failed.
 MOST_ATTEMPTS = 4
 
 
