@@ -30,7 +30,8 @@ def write_rows(rows: pa.Table, folder: str, schema: Schema) -> list[str]:
 
 def write_frame(frame: Any, folder: str) -> list[str]:
     """Let Spark write a frame that is already cast to the table's schema; returns the files that hold rows."""
-    frame.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").option(
+    # The folder is this attempt's own; partial sums may lie in it already.
+    frame.write.mode("append").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").option(
         "mapreduce.fileoutputcommitter.algorithm.version", "2"
     ).option("compression", "zstd").parquet(folder)
     return written_in(folder)
@@ -63,6 +64,12 @@ def size(files: Sequence[str]) -> int:
         system, path = fsspec.core.url_to_fs(file)
         total += int(system.size(path))
     return total
+
+
+def exists(folder: str) -> bool:
+    """Whether anything lies there."""
+    system, path = fsspec.core.url_to_fs(folder)
+    return bool(system.exists(path))
 
 
 def remove_folder(folder: str) -> None:

@@ -76,10 +76,18 @@ def data_files(table: Table, snapshot: Snapshot) -> list[DataFile]:
 def added(table: Table, old: int, new: int) -> list[DataFile] | None:
     """The files that were added from one snapshot to a later one; None when more took place, or it is forgotten.
 
-    Upkeep in between changes files and no rows: it is stepped over.
+    Where all files of the old one are still there, the others were added, whatever has been forgotten in between.
+    Otherwise each step is looked at: upkeep changes files and no rows, and is stepped over.
     """
-    files: list[DataFile] = []
     after = snapshot_of(table, new)
+    old_snapshot = table.snapshot_by_id(old)
+    if old_snapshot is None:
+        return None
+    there = {file.file_path for file in data_files(table, old_snapshot)}
+    now = data_files(table, after)
+    if there <= {file.file_path for file in now}:
+        return [file for file in now if file.file_path not in there]
+    files: list[DataFile] = []
     for _ in range(MOST_STEPS):
         if after.snapshot_id == old:
             return files

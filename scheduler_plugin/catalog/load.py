@@ -78,6 +78,10 @@ class _Reader:
         tick_seconds = top.take("tick_seconds", values.positive, 5.0)
         retention = self.retention(top.take("retention", mapping, {}) or {})
         policy = self.policy(top.take("policy", mapping, {}) or {})
+        in_a_burst = Fields(self.problems, f"{self.here}: burst", top.take("burst", mapping, {}) or {})
+        half_life = top.take("access_half_life", values.duration, 600.0)
+        burst_bytes = in_a_burst.take("backlog_bytes", values.whole, None)
+        in_a_burst.done()
         feeds, tables = self.feeds(top.take("feeds", mapping) or {})
         views = self.views(top.take("views", mapping, {}) or {}, tables)
         named_groups = self.entries("group", top.take("groups", mapping, {}) or {})
@@ -93,6 +97,8 @@ class _Reader:
             alerts=MappingProxyType(alerts),
             policy=policy,
             tick_seconds=tick_seconds,
+            burst_bytes=burst_bytes,
+            access_half_life=half_life,
             retention=retention,
             feeds=MappingProxyType(feeds),
             tables=MappingProxyType(tables),

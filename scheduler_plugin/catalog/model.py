@@ -187,6 +187,10 @@ class Catalog:
     alerts: Mapping[str, Alert]
     policy: Policy
     tick_seconds: float
+    #: When more unprocessed bytes wait than this, what frees most of them per second goes first; None: never.
+    burst_bytes: int | None
+    #: Seconds in which a read loses half its weight in the popularity.
+    access_half_life: float
     retention: Retention
     feeds: Mapping[str, Feed]
     tables: Mapping[str, Table]

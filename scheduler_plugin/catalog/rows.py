@@ -36,6 +36,7 @@ def catalog_row(catalog: Catalog) -> CatalogRow:
             ],
             "policy": {"name": catalog.policy.name, "params": dict(catalog.policy.params)},
             "tick_seconds": catalog.tick_seconds,
+            "burst_bytes": catalog.burst_bytes,
             "alerts": [asdict(alert) for alert in catalog.alerts.values()],
         },
         objects=[

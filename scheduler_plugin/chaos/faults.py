@@ -16,7 +16,7 @@ from scheduler_plugin.services import airflow, postgres, process, spark
 from scheduler_plugin.services.process import Record
 from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store.database import Database
-from scheduler_plugin.store.decisions import Outgoing
+from scheduler_plugin.store.decisions import Outgoing, workers
 from scheduler_plugin.store.reports import latest_decisions
 
 #: Seconds for which something is frozen; a minute in a long run, less in a short one.
@@ -127,15 +127,20 @@ def _by_hand(settings: Settings, chance: random.Random, told: str, act: Callable
 
 
 def _jobs(settings: Settings) -> "list[psutil.Process]":
-    """Processes of tasks at work: what the scheduler's executor has forked and titled as such."""
-    record = Record.read(settings.home, "scheduler")
-    found = []
-    for member in process.family(record) if record is not None else ():
-        with suppress(psutil.Error):
-            title = " ".join(member.cmdline())
-            if "task runner" in title or "airflow task" in title or "supervisor" in title:
-                found.append(member)
-    return found
+    """Processes of jobs at work; waits a little for one to be there."""
+    database = Database(settings.database_url)
+    try:
+        for _ in range(100):
+            found = []
+            for _, worker in workers(database):
+                with suppress(psutil.Error, ValueError):
+                    found.append(psutil.Process(int(worker.rpartition(":")[2])))
+            if found:
+                return found
+            time.sleep(0.1)
+        return []
+    finally:
+        database.close()
 
 
 #: The tables of the chaos catalog; the rest are views.

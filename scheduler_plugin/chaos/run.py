@@ -32,7 +32,7 @@ class Fault:
     told: str
     #: Seconds until what was broken was running again.
     back_after: float
-    #: Seconds from then until the next job was done; None: none was within SETTLED_WITHIN.
+    #: Seconds from then until the next job began or ended; None: none did within SETTLED_WITHIN.
     work_after: float | None
 
 
@@ -66,7 +66,7 @@ def chaos(
     pour = Pour(Path(settings.landing))
     try:
         pour.start()
-        _until(SETTLED_WITHIN, lambda: _done_since(database, 0.0))
+        _until(SETTLED_WITHIN, lambda: _works_since(database, 0.0))
         until = time.monotonic() + minutes * 60
         longest = 60.0 if minutes >= 5 else 6.0
         names = list(only or FAULTS)
@@ -78,7 +78,7 @@ def chaos(
                 fault = _broken(settings, database, name, chance, longest)
                 report.faults.append(fault)
                 worked = "none" if fault.work_after is None else f"{fault.work_after:.1f} s"
-                say(f"{fault.told}; back after {fault.back_after:.1f} s, next job done after {worked}")
+                say(f"{fault.told}; back after {fault.back_after:.1f} s, work after {worked}")
                 time.sleep(chance.uniform(0.5, 3.0))
         pour.stop()
         report.files = dict(pour.files)
@@ -99,7 +99,7 @@ def _broken(settings: Settings, database: Database, name: str, chance: random.Ra
     _up(settings)
     back = time.time()
     back_after = time.monotonic() - began
-    work = _until(SETTLED_WITHIN, lambda: _done_since(database, back))
+    work = _until(SETTLED_WITHIN, lambda: _works_since(database, back))
     return Fault(name=name, told=told, back_after=back_after, work_after=work)
 
 
@@ -128,9 +128,11 @@ def _until(seconds: float, ready: Callable[[], bool]) -> float | None:
     return None
 
 
-def _done_since(database: Database, since: float) -> bool:
+def _works_since(database: Database, since: float) -> bool:
+    """Whether a job has begun or ended since then."""
     newest = reports.latest_decisions(database, 8)
-    return any(each.finished_at is not None and each.finished_at.timestamp() > since for each in newest)
+    moments = [at for each in newest for at in (each.claimed_at, each.finished_at) if at is not None]
+    return any(at.timestamp() > since for at in moments)
 
 
 def _settled(database: Database, pour: Pour) -> bool:

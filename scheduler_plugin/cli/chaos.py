@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
             (each.told, f"{each.back_after:.1f} s", "-" if each.work_after is None else f"{each.work_after:.1f} s")
             for each in report.faults
         ]
-        print(table(("fault", "back after", "next job done after"), rows, right=("back after", "next job done after")))
+        print(table(("fault", "back after", "work after"), rows, right=("back after", "work after")))
         files = ", ".join(f"{count} files of {name}" for name, count in report.files.items())
         rest = "never" if report.settled_after is None else f"{report.settled_after:.1f} s after the last file"
         print(f"\nseed {report.seed}; {files}; settled {rest}")

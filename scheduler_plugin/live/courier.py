@@ -19,8 +19,8 @@ from scheduler_plugin.store.decisions import run_id
 
 log = logging.getLogger(__name__)
 
-#: A run that no job has claimed by now is lost. Airflow may be busy: a second run is cheap, the claim decides.
-UNCLAIMED_AFTER = timedelta(seconds=30)
+#: A run that no job has claimed by now is lost; twice as long with each attempt. The claim decides between two.
+UNCLAIMED_AFTER = timedelta(seconds=15)
 #: A job without a sign of life for this long is dead.
 DEAD_AFTER = timedelta(seconds=10)
 #: Seconds between two looks at what is paused, and for what has been lost.

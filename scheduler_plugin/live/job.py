@@ -21,6 +21,8 @@ logging.getLogger("pyiceberg.io").setLevel(logging.WARNING)
 
 #: Seconds between two signs of life of a running job.
 BEAT_SECONDS = 2.0
+#: Every so many decisions a view is refreshed the way that seems dearer, where both are possible.
+EXPLORE_EVERY = 200
 
 
 def run(settings: Settings, decision: int, attempt: int) -> bool:
@@ -63,7 +65,7 @@ def _verb(claim: decisions.Claim) -> str:
 def _work(settings: Settings, claim: decisions.Claim) -> decisions.Outcome:
     # Spark and Iceberg are heavy to import; a warm executor has them loaded before it forks.
     from spark_jobs.load import SourceFile, load_batch
-    from spark_jobs.refresh import refresh_view
+    from spark_jobs.refresh import Measured, refresh_view
     from spark_jobs.session import spark_session
     from spark_jobs.tables import Tables
 
@@ -83,6 +85,8 @@ def _work(settings: Settings, claim: decisions.Claim) -> decisions.Outcome:
                 reads=claim.reads,
                 virtual=spec["virtual"],
                 marker=claim.marker,
+                measured={way: Measured(seconds=s, bytes_in=b) for way, (s, b) in claim.measured.items()},
+                explore=claim.decision % EXPLORE_EVERY == 0,
             )
             return decisions.Outcome(
                 snapshot_id=refreshed.snapshot_id,
@@ -90,6 +94,7 @@ def _work(settings: Settings, claim: decisions.Claim) -> decisions.Outcome:
                 bytes_in=refreshed.bytes_in,
                 bytes_out=refreshed.bytes_out,
                 stages=refreshed.stages,
+                way=refreshed.way,
             )
         interval = spec.get("interval") or {}
         loaded = load_batch(

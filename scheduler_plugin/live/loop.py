@@ -49,8 +49,6 @@ from scheduler_plugin.store.models import EventKind
 log = logging.getLogger(__name__)
 
 LEASE = timedelta(seconds=6)
-#: A read loses half its weight in the popularity every so long.
-ACCESS_HALF_LIFE = timedelta(minutes=10)
 LEARN_ACCESS_SECONDS = 5.0
 #: A checkpoint is written every so many events.
 CHECKPOINT_EVENTS = 5000
@@ -91,7 +89,8 @@ class Loop:
         self._holder = holder
         self._epoch = epoch
         self._renewed = time.monotonic()
-        self._learnt_access = 0.0
+        self._learn_next = 0.0
+        self._look_next = 0.0
         self._catalog = load_catalog(catalog_path())
         self._catalog_problem: str | None = None
         self._landing: list[LandingWatcher | LandingLister] = []
@@ -103,7 +102,7 @@ class Loop:
         self._changes: list[freshness.Change] = []
         self._scheduler = self._rebuilt()
         self._watch = Watch(incidents.open_keys(database))
-        self._watched = 0.0
+        self._watch_next = 0.0
         self._metrics = Metrics()
 
     def run(self, stop: threading.Event, until: float) -> None:
@@ -171,7 +170,8 @@ class Loop:
 
     def _keep_watch(self) -> None:
         """Every few seconds: is every promise kept, and will it be? It costs as much as the warehouse is large."""
-        if time.monotonic() - self._watched < WATCH_SECONDS:
+        began = time.monotonic()
+        if began < self._watch_next:
             return
         now = max(time.time(), self._scheduler.warehouse.now)
         begun, over = self._watch.look(self._scheduler, now)
@@ -180,7 +180,8 @@ class Loop:
             log.warning("%s", each.summary)
         if self._metrics.on:
             self._metrics.standing(*standing(self._scheduler, self._watch, now))
-        self._watched = time.monotonic()
+        # In a large warehouse less often, so that the tick keeps most of its time.
+        self._watch_next = time.monotonic() + max(WATCH_SECONDS, 10 * (time.monotonic() - began))
 
     def _state(self) -> str:
         if self._courier.paused is None:
@@ -236,8 +237,15 @@ class Loop:
     # The catalog ------------------------------------------------------------------------------------------------
 
     def _follow_catalog(self) -> None:
-        if self._catalog.unchanged_on_disk():
+        began = time.monotonic()
+        if began < self._look_next:
             return
+        if not self._catalog.unchanged_on_disk():
+            self._read_catalog()
+        # A look costs as much as the catalog has files.
+        self._look_next = time.monotonic() + 20 * (time.monotonic() - began)
+
+    def _read_catalog(self) -> None:
         try:
             changed = load_catalog(catalog_path())
         except CatalogError as error:
@@ -288,11 +296,15 @@ class Loop:
             self._take_in(freshness.events_after(self._database, self._seen))
 
     def _learn_access(self) -> None:
-        if time.monotonic() - self._learnt_access < LEARN_ACCESS_SECONDS:
+        began = time.monotonic()
+        if began < self._learn_next:
             return
-        self._learnt_access = time.monotonic()
-        prior_share = 0.5 ** ((time.time() - self._scheduler.since) / ACCESS_HALF_LIFE.total_seconds())
-        learnt = self._scheduler.accesses(accesses.per_minute(self._database, ACCESS_HALF_LIFE), prior_share)
+        half_life = self._catalog.access_half_life
+        prior_share = 0.5 ** ((time.time() - self._scheduler.since) / half_life)
+        per_minute = accesses.per_minute(self._database, timedelta(seconds=half_life))
+        learnt = self._scheduler.accesses(per_minute, prior_share)
         if learnt:
             accesses.learn(self._database, learnt)
             self._take_in(freshness.events_after(self._database, self._seen))
+        # It costs as much as there are objects that people read: the more, the less often.
+        self._learn_next = time.monotonic() + max(LEARN_ACCESS_SECONDS, 20 * (time.monotonic() - began))

@@ -30,6 +30,7 @@ def dump(scheduler: Scheduler) -> dict[str, Any]:
         },
         "first_arrivals": scheduler.first_arrivals,
         "blocked": scheduler.blocked,
+        "burst": None if scheduler.burst is None else scheduler.burst.as_json(),
         "demands": [
             {**asdict(each), "deadline": None if math.isinf(each.deadline) else each.deadline}
             for each in scheduler.demands.open.values()
@@ -55,6 +56,8 @@ def restored(catalog: CatalogRow, state: dict[str, Any], event_id: int) -> Sched
         if name in rows
     }
     scheduler.blocked = {name: files for name, files in state["blocked"].items() if name in rows}
+    if scheduler.burst is not None and state.get("burst"):
+        scheduler.burst.restore(state["burst"])
     for each in state["demands"]:
         if each["object"] in rows:
             deadline = math.inf if each["deadline"] is None else each["deadline"]

@@ -50,13 +50,17 @@ class Upkeep(BaseOperator):
 
     ui_color = "#e8e8e8"
 
-    def __init__(self, *, part: str, **more: Any) -> None:
+    def __init__(self, *, part: str, daily: bool = False, **more: Any) -> None:
         super().__init__(**more)
         self.part = part
+        self.daily = daily
 
     def execute(self, context: Any) -> None:
         from scheduler_plugin.live import upkeep
 
+        run = context["dag_run"]
+        if self.daily and run.run_type == "scheduled" and (run.run_after.hour, run.run_after.minute) >= (0, 15):
+            raise AirflowSkipException("Once a day: the first run after midnight UTC does it.")
         upkeep.run(self.part)
 
 

@@ -6,6 +6,7 @@ when the queue is too long for an object to have its turn in time, and also when
 
 import heapq
 import math
+import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
@@ -18,6 +19,8 @@ from scheduler_plugin.store.objects import CatalogRow
 #: How far ahead is looked, in seconds and in jobs.
 HORIZON_SECONDS = 900.0
 MOST_JOBS = 2000
+#: And how long the looking may take: in a large warehouse only the near future is seen.
+MOST_SECONDS = 0.5
 #: A feed is late when it has been silent for this many of its periods (and this many seconds).
 LATE_PERIODS = 3.0
 LATE_SECONDS = 5.0
@@ -30,6 +33,9 @@ class Future:
     scheduler: Scheduler
     now: float
     with_arrivals: bool
+    most_seconds: float = MOST_SECONDS
+    #: Whether `play` came to the end of what it was asked for.
+    seen_all: bool = False
     warehouse: Warehouse = field(init=False)
     policy: Slots = field(init=False)
     #: What will happen: (time, sequence, object, is_arrival).
@@ -70,7 +76,10 @@ class Future:
     def play(self, until: float) -> Iterator[tuple[float, str, str]]:
         """What happens, in order: (time, "started" or "finished", object)."""
         now = self.now
+        enough = time.monotonic() + self.most_seconds
         for _ in range(MOST_JOBS):
+            if time.monotonic() > enough:
+                return
             taken = set(self._slots.values())
             free = [slot for slot in range(self.warehouse.slots) if slot not in taken]
             for choice in self.policy.choose(self.warehouse, now, free) if free else ():
@@ -81,6 +90,7 @@ class Future:
                 self._push(end, choice.object, False)
                 yield now, "started", choice.object
             if not self._ahead or self._ahead[0][0] > until:
+                self.seen_all = True
                 return
             now, _, name, is_arrival = heapq.heappop(self._ahead)
             if is_arrival:
@@ -115,7 +125,7 @@ def expected_run(scheduler: Scheduler, name: str, now: float) -> float | None:
     """When a job on the object will start, with no new arrivals; None when that is not foreseeable."""
     if scheduler.stopped is not None:
         return None
-    future = Future(scheduler, now, with_arrivals=False)
+    future = Future(scheduler, now, with_arrivals=False, most_seconds=10.0)
     for at, what, which in future.play(now + 24 * 3600):
         if what == "started" and which == name:
             return at
@@ -161,10 +171,12 @@ def breaches(scheduler: Scheduler, now: float) -> list[Breach]:
     horizon = now + min(HORIZON_SECONDS, 2 * max(limits.values()))
     due = {name: warehouse.current_to[warehouse.number(name)] + limit for name, limit in limits.items()}
     found: dict[str, float] = {name: at for name, at in due.items() if at <= now}
+    seen_to = horizon
     if scheduler.stopped is None:
         future = Future(scheduler, now, with_arrivals=True)
         names = future.warehouse.graph.names
         for at, what, which in future.play(horizon):
+            seen_to = at
             if what != "finished":
                 continue
             # Only what ran, and the virtual views above it, can have become newer.
@@ -174,8 +186,9 @@ def breaches(scheduler: Scheduler, now: float) -> list[Breach]:
                     if due[name] < at:
                         found[name] = due[name]
                     due[name] = future.warehouse.current_to[position] + limits[name]
+        seen_to = horizon if future.seen_all else seen_to
     for name, at in due.items():
-        if at <= horizon:
+        if at <= seen_to:
             found.setdefault(name, at)
     silent = silent_feeds(scheduler, now)
     told = [_told(scheduler, name, limits[name], at, silent) for name, at in found.items() if at < math.inf]

@@ -22,6 +22,7 @@ from scheduler_plugin.brain import (
     UpdateArrived,
     Warehouse,
 )
+from scheduler_plugin.brain.burst import Burst
 from scheduler_plugin.brain.costs import CostHistory
 from scheduler_plugin.brain.demands import Demand, Demands, Ended
 from scheduler_plugin.catalog.rows import FIRST_COST, FIRST_COST_PER_UPDATE, declared
@@ -115,6 +116,11 @@ class Scheduler:
         self.blocked: dict[str, int] = {}
         self._inherited = inherited_limits(catalog)
         self.policy.follow(self.warehouse, since)
+        #: Counts bytes that wait, where the catalog has a mark for them.
+        self.burst: Burst | None = None
+        if catalog.settings.get("burst_bytes"):
+            run = {row.name: row.spec.get("reads", ()) for row in catalog.objects if row.materialized}
+            self.burst = Burst(run, int(catalog.settings["burst_bytes"]))
         self.demands = Demands()
         #: Demands that ended, with how and when; whoever writes them down empties it.
         self.ended: list[tuple[int, str, datetime]] = []
@@ -133,6 +139,8 @@ class Scheduler:
         match logged.kind:
             case EventKind.UPDATE_ARRIVED if self.rows[name].kind != "view":
                 body = logged.body
+                if self.burst is not None:
+                    self.burst.arrived(name, body.get("bytes", 0))
                 self.first_arrivals.setdefault(name, logged.at.timestamp())
                 # All files that arrived together cover the same time, which must count once in the table's staleness.
                 self._apply(
@@ -207,6 +215,8 @@ class Scheduler:
                 )
             )
             self.demands.job_started(name)
+            if self.burst is not None:
+                self.burst.started(name, body.get("bytes"))
         else:
             self.hold(name, OLDER, at)
 
@@ -219,6 +229,9 @@ class Scheduler:
             return
         self._apply(JobFinished(object=name, at=at))
         self.demands.job_ended(name)
+        if self.burst is not None:
+            seconds, written = float(logged.body["slot_seconds"]), int(logged.body.get("bytes_out", 0))
+            self.burst.finished(name, seconds=seconds, bytes_out=written)
         self.troubles.pop(name, None)
         if logged.body.get("quarantined_files"):
             self.blocked[name] = logged.body["quarantined_files"]
@@ -236,6 +249,8 @@ class Scheduler:
             return
         self._apply(JobFailed(object=name, at=at))
         self._note(self.demands.job_ended(name, failed=True), logged.at)
+        if self.burst is not None:
+            self.burst.failed(name)
         failures = self.troubles[name].failures + 1 if name in self.troubles else 1
         self.troubles[name] = Trouble(failures=failures, at=at, until=at + min(2.0**failures, LONGEST_PAUSE))
         self.hold(name, FAILING, at)
@@ -342,6 +357,8 @@ class Scheduler:
         if not free or not (self.warehouse.ready or self.policy.runs_dirty):
             return demanded
         first = {each.object for each in demanded}
+        if self.burst is not None and self.burst.on:
+            return demanded + self._in_a_burst(self.burst, free, first)
         chosen = [each for each in self.policy.choose(self.warehouse, now, free) if each.object not in first]
         names = {choice.object for choice in chosen}
         # The best of those that stay behind: for "what went first, and by how much".
@@ -390,6 +407,34 @@ class Scheduler:
                 time_limit=self.time_limit(turn.object),
             )
             for slot, turn in zip(free, turns, strict=False)
+        ]
+
+    def _in_a_burst(self, burst: Burst, free: list[int], first: Collection[str]) -> list[NewDecision]:
+        """Too much waits: by how many bytes a second each frees, until it is less again."""
+        ready = [self.warehouse.graph.names[each] for each in self.warehouse.ready]
+        order = burst.order([name for name in ready if name in burst.waiting and name not in first])
+        return [
+            NewDecision(
+                object=name,
+                policy="chain",
+                slot=slot,
+                impact=burst.freed(name),
+                why=(
+                    f"burst: {burst.backlog:,} bytes wait, more than {burst.mark:,}; "
+                    f"this path frees {burst.freed(name):,.0f} of them a second"
+                ),
+                figures={
+                    "ingredients": {"waiting_bytes": burst.waiting[name], "backlog_bytes": burst.backlog},
+                    "candidates": len(order),
+                    "passed_over": [
+                        {"object": each, "impact": burst.freed(each), "why": "frees fewer bytes a second"}
+                        for each in order[len(free) :][:PASSED_OVER]
+                    ],
+                },
+                parents=self.rows[name].spec.get("reads", ()),
+                time_limit=self.time_limit(name),
+            )
+            for slot, name in zip(free, order, strict=False)
         ]
 
     def _may_start(self, name: str, demand: Demand) -> bool:

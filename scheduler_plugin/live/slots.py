@@ -93,5 +93,11 @@ class Slots:
     def ingredients(self, warehouse: Warehouse, position: int, now: float) -> dict[str, float]:
         return self.share_of(warehouse.graph.names[position]).policy.ingredients(warehouse, position, now)
 
+    def impact(self, warehouse: Warehouse, name: str, now: float) -> float:
+        return self.share_of(name).policy.impact(warehouse, warehouse.number(name), now)
+
+    def why(self, warehouse: Warehouse, name: str, now: float) -> str:
+        return self.share_of(name).policy.why(warehouse, warehouse.number(name), now)
+
     def explain(self, warehouse: Warehouse, now: float, name: str) -> Explanation:
         return self.share_of(name).policy.explain(warehouse, now, name)

@@ -14,6 +14,8 @@ Key = tuple[str, str | None]
 
 #: So many failures in a row are worth telling.
 FAILURES = 3
+#: How many are looked at to find those that are given up first.
+MOST_WEIGHED = 200
 #: How many of those that are given up are named.
 NAMED = 5
 
@@ -74,18 +76,19 @@ def _breach(scheduler: Scheduler, breach: Breach, now: float) -> Condition:
 
 def _overload(scheduler: Scheduler, load: list[Breach], now: float) -> Condition:
     """Not all limits can be kept: who is given up first is whoever stands last in the policy's order."""
-    told = {each.object: scheduler.policy.explain(scheduler.warehouse, now, each.object) for each in load}
-    first = sorted(told.values(), key=lambda each: (each.impact, each.object))[:NAMED]
-    names = "; ".join(f"{each.object} (impact {each.impact:.3g}: {each.why})" for each in first)
-    warehouse = scheduler.warehouse
+    warehouse, policy = scheduler.warehouse, scheduler.policy
+    # The soonest are enough to choose from: there may be thousands.
+    impacts = sorted((policy.impact(warehouse, each.object, now), each.object) for each in load[:MOST_WEIGHED])
+    first = impacts[:NAMED]
+    names = "; ".join(f"{name} (impact {impact:.3g}: {policy.why(warehouse, name, now)})" for impact, name in first)
     work = f"{warehouse.backlog:.0f} s of work wait for {warehouse.slots} slots"
     return _condition(
         "overload",
         None,
         f"The load makes it impossible to keep all limits: {work}. Given up first, as running them now helps readers "
         f"least: {names}.",
-        given_up=[each.object for each in first],
-        impacts=[each.impact for each in first],
+        given_up=[name for _, name in first],
+        impacts=[impact for impact, _ in first],
         backlog=warehouse.backlog,
         slots=warehouse.slots,
     )

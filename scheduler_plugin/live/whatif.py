@@ -26,6 +26,7 @@ from scheduler_plugin.store import checkpoints, freshness, objects
 from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.freshness import LoggedEvent
 from scheduler_plugin.store.models import EventKind
+from scheduler_plugin.store.objects import CatalogRow
 
 #: How far QoD, replayed with the policy and slots that ran, may be from what was recorded.
 MARGIN = 0.1
@@ -165,6 +166,30 @@ def what_if(
     """Plays the log between two times with another policy or number of slots; what is not given stays as it was."""
     if policy is not None and policy not in POLICIES:
         raise WhatIfError(f"there is no policy {policy}; there is {', '.join(POLICIES)}")
+    window = _window(database, start, end)
+    real, replayed = (memory.at_event(database, window.begin, catalog=window.catalog) for _ in range(2))
+    return played(real, replayed, window.events, window.start, window.end, policy=policy, slots=slots)
+
+
+def recorded(database: Database, start: datetime, end: datetime) -> Outcome:
+    """What really happened between two times."""
+    window = _window(database, start, end)
+    scheduler = memory.at_event(database, window.begin, catalog=window.catalog)
+    return _as_it_was(scheduler, window.events, window.start, window.end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Window:
+    """What was recorded between two times, and the last event before."""
+
+    begin: int
+    start: float
+    end: float
+    catalog: CatalogRow
+    events: Sequence[LoggedEvent]
+
+
+def _window(database: Database, start: datetime | None, end: datetime | None) -> _Window:
     last = checkpoints.last_event_at(database, end)
     first = freshness.events_after(database, 0, limit=1)
     if last is None or not first:
@@ -181,8 +206,7 @@ def what_if(
     while more := freshness.events_after(database, seen, upto=last[0]):
         events += more
         seen = more[-1].id
-    real, replayed = (memory.at_event(database, begin, catalog=catalog) for _ in range(2))
-    return played(real, replayed, events, start.timestamp(), end.timestamp(), policy=policy, slots=slots)
+    return _Window(begin=begin, start=start.timestamp(), end=end.timestamp(), catalog=catalog, events=events)
 
 
 def played(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, insert, or_, select, text, true, update
+from sqlalchemy import ColumnElement, Connection, Double, cast, func, insert, literal, or_, select, text, true, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import InstrumentedAttribute
 
@@ -141,9 +141,10 @@ def record(database: Database, epoch: int, decisions: Sequence[NewDecision]) -> 
             identity = connection.execute(statement).scalar_one()
             body: dict[str, Any] = {"decision": identity, "slot": decision.slot}
             if batch is not None:
-                body["updates"] = list(
-                    connection.execute(select(Update.id).where(Update.batch_id == batch).order_by(Update.id)).scalars()
-                )
+                taken = connection.execute(
+                    select(Update.id, Update.size_bytes).where(Update.batch_id == batch).order_by(Update.id)
+                ).all()
+                body |= {"updates": [row.id for row in taken], "bytes": sum(row.size_bytes for row in taken)}
             if piece is not None:
                 backfills.take(connection, piece, identity)
                 body["updates"] = [piece]
@@ -206,7 +207,9 @@ def unsent(database: Database, *, unclaimed_after: timedelta, dead_after: timede
     A time that lies ahead was written before the clock was put back, and says nothing any more.
     """
     now = func.clock_timestamp()
-    unclaimed = (Decision.state == DecisionState.DISPATCHED) & _long_ago(Decision.dispatched_at, unclaimed_after)
+    # Twice as patient with each attempt: where Airflow is slow, a run must get the time it needs.
+    patience = literal(unclaimed_after) * func.power(2, func.least(Decision.attempt - 1, 6))
+    unclaimed = (Decision.state == DecisionState.DISPATCHED) & _long_ago(Decision.dispatched_at, patience)
     silent = _long_ago(Decision.heartbeat_at, dead_after)
     hangs = Decision.claimed_at < now - func.make_interval(0, 0, 0, 0, 0, 0, Decision.time_limit)
     dead = (Decision.state == DecisionState.CLAIMED) & (silent | hangs)
@@ -230,7 +233,7 @@ def unsent(database: Database, *, unclaimed_after: timedelta, dead_after: timede
     return [Outgoing(id=i, object=o, kind=k, attempt=a, why=w) for i, o, k, a, w in rows]
 
 
-def _long_ago(at: InstrumentedAttribute[datetime | None], after: timedelta) -> ColumnElement[bool]:
+def _long_ago(at: InstrumentedAttribute[datetime | None], after: Any) -> ColumnElement[bool]:
     now = func.clock_timestamp()
     return or_(at < now - after, at > now + after)
 
@@ -284,6 +287,8 @@ class Claim:
     marker: str
     reads: Mapping[str, int | None]
     updates: Sequence[SourceUpdate]
+    #: Of a view: way -> (mean seconds, mean bytes read) of its latest refreshes.
+    measured: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     #: For a piece of a backfill.
     piece: backfills.Work | None = None
 
@@ -312,6 +317,7 @@ def claim(database: Database, decision: int, attempt: int, worker: str) -> Claim
             .where(Update.batch_id == row.batch_id, Update.state == UpdateState.LOADING)
             .order_by(Update.id)
         ).all()
+        measured = _measured(connection, row.object) if kind == "view" else {}
         piece = backfills.work(connection, decision) if kind == backfills.KIND else None
     return Claim(
         decision=decision,
@@ -323,8 +329,29 @@ def claim(database: Database, decision: int, attempt: int, worker: str) -> Claim
         marker=f"batch-{row.batch_id}" if row.batch_id is not None else f"refresh-{decision}",
         reads=row.reads,
         updates=[SourceUpdate(id=i, path=p, size_bytes=b, ungated=u) for i, p, b, u in updates],
+        measured=measured,
         piece=piece,
     )
+
+
+def _measured(connection: Connection, view: str) -> dict[str, tuple[float, float]]:
+    """What the view's latest refreshes took in Spark, by way; one alone says too little."""
+    place = func.row_number().over(partition_by=Cost.way, order_by=Cost.at.desc()).label("place")
+    each = func.jsonb_each_text(Job.stages).table_valued("key", "value")
+    spent = select(func.sum(cast(each.c.value, Double))).select_from(each).scalar_subquery()
+    latest = (
+        select(Cost.way, func.coalesce(spent, Cost.slot_seconds).label("seconds"), Cost.bytes_in, place)
+        .join(Job, (Job.decision_id == Cost.decision_id) & Job.finished_at.is_not(None) & Job.error.is_(None))
+        .where(Cost.object == view, Cost.way.is_not(None))
+        .subquery()
+    )
+    rows = connection.execute(
+        select(latest.c.way, func.avg(latest.c.seconds), func.avg(latest.c.bytes_in))
+        .where(latest.c.place <= 5)
+        .group_by(latest.c.way)
+        .having(func.count() > 1)
+    )
+    return {way: (float(seconds), float(bytes_in)) for way, seconds, bytes_in in rows}
 
 
 def beat(database: Database, claim: Claim) -> bool:
@@ -431,6 +458,7 @@ def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
         body = {
             "decision": claim.decision,
             "slot_seconds": slot_seconds,
+            "bytes_out": outcome.bytes_out,
             "quarantined_files": len(outcome.quarantined_files),
             "quarantined_rows": len(outcome.quarantined_rows),
         }
@@ -565,3 +593,15 @@ def _settled(update_id: int, refused: Mapping[int, str], outcome: Outcome) -> di
         "covers_from": covers_from.isoformat() if covers_from else None,
         "covers_to": covers_to.isoformat() if covers_to else None,
     }
+
+
+def workers(database: Database) -> list[tuple[int, str]]:
+    """(decision, worker) of every job at work; a worker is `host:pid`."""
+    with database.transaction() as connection:
+        rows = connection.execute(
+            select(Job.decision_id, Job.worker)
+            .join(Decision, (Decision.id == Job.decision_id) & (Decision.attempt == Job.attempt))
+            .where(Decision.state == DecisionState.CLAIMED, Job.finished_at.is_(None))
+            .order_by(Job.decision_id)
+        )
+        return [(decision, worker) for decision, worker in rows]

@@ -58,6 +58,23 @@ def open_spells(database: Database) -> dict[str, tuple[bool, datetime | None]]:
         return {name: (fresh, current_to) for name, fresh, current_to in rows}
 
 
+def stale_since(database: Database) -> dict[str, datetime]:
+    """Since when each stale object has been stale."""
+    with database.transaction() as connection:
+        last_fresh = (
+            select(Freshness.object, func.max(Freshness.until).label("at"))
+            .where(Freshness.fresh)
+            .group_by(Freshness.object)
+            .subquery()
+        )
+        rows = connection.execute(
+            select(Freshness.object, func.coalesce(last_fresh.c.at, Freshness.since))
+            .outerjoin(last_fresh, last_fresh.c.object == Freshness.object)
+            .where(Freshness.until.is_(None), ~Freshness.fresh)
+        )
+        return {row[0]: row[1] for row in rows}
+
+
 def note(
     database: Database, epoch: int, changes: Sequence[Change], *, event_seen: int, last_tick: dict[str, Any]
 ) -> None:

@@ -436,8 +436,10 @@ class Query(Base):
     as_of: Mapped[datetime | None]
     #: Tables and materialized views it reads.
     objects: Mapped[list[str]]
-    #: waiting, running, done, refused, missed, failed.
+    #: waiting (for work it depends on), ready, running; done, refused, missed, failed.
     state: Mapped[str]
+    #: The last sign of life of whoever asked.
+    seen_at: Mapped[datetime]
     #: The instant at which all versions read were valid.
     instant: Mapped[datetime | None]
     #: Object -> snapshot.
@@ -455,7 +457,7 @@ class Query(Base):
 
     __table_args__ = (
         Index("ix_query_asked_at", "asked_at"),
-        Index("ix_query_waiting", "deadline", postgresql_where=text("state = 'waiting'")),
+        Index("ix_query_active", "id", postgresql_where=text("state IN ('waiting', 'ready', 'running')")),
     )
 
 

@@ -58,6 +58,8 @@ class DecisionReport:
     impact: float
     why: str
     decided_at: datetime
+    #: When a job took it up.
+    claimed_at: datetime | None
     finished_at: datetime | None
     error: str | None
     policy: str
@@ -151,7 +153,7 @@ def board(database: Database, *, decisions: int = 8) -> Board:
             .outerjoin(accesses, accesses.c.object == Object.name)
             .outerjoin(costs, costs.c.object == Object.name)
             .outerjoin(newest, true())
-            .where(Object.removed_at.is_(None))
+            .where(Object.removed_at.is_(None), Object.kind != "backfill")
             .order_by(Object.position)
         ).all()
         objects = [

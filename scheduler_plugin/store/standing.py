@@ -156,7 +156,7 @@ def whole(database: Database) -> Whole:
         .outerjoin(version, true())
         .outerjoin(cost, true())
         .outerjoin(ended, true())
-        .where(Object.removed_at.is_(None), Object.kind.in_(("table", "view")))
+        .where(Object.removed_at.is_(None), Object.kind != "backfill")
         .order_by(Object.position)
     )
     with database.transaction() as connection:

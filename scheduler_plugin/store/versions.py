@@ -13,8 +13,9 @@ from datetime import UTC, datetime, timedelta
 from math import inf, nextafter
 from threading import Event, Thread
 
-from sqlalchemy import Connection, delete, func, insert, select, text, update
+from sqlalchemy import Connection, delete, func, insert, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import distinct_on
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from scheduler_plugin.brain.versions import Version as Valid
 from scheduler_plugin.brain.versions import floor, together
@@ -84,7 +85,8 @@ def choose(
             )
     histories = [[each for each in kept.get(name, []) if not each[1].empty] for name in objects]
     before = inf if at is None else nextafter(at.timestamp(), inf)
-    known = [history for history in histories if history]
+    # What was never run has nothing to read and stands in nobody's way; what was only run at odds with itself does.
+    known = [history for name, history in zip(objects, histories, strict=True) if kept.get(name)]
     found = together([[_valid(interval) for _, interval in history] for history in known], before)
     newest = {name: kept[name][-1][0] if kept.get(name) else None for name in objects}
     if found is None:
@@ -95,7 +97,7 @@ def choose(
     snapshots: dict[str, int | None] = {}
     whole = Interval()
     for name, history in zip(objects, histories, strict=True):
-        place = next(places) if history else None
+        place = next(places) if kept.get(name) else None
         snapshots[name] = None if place is None else history[place][0]
         if place is not None:
             whole = whole & history[place][1]
@@ -267,6 +269,22 @@ def _held(connection: Connection) -> Iterator[tuple[str, int]]:
             yield from ((name, snapshot) for name, snapshot in reads.items() if snapshot is not None)
 
 
+def tidied(database: Database, name: str, snapshot: int, tidied: int) -> None:
+    """Upkeep has put the rows of the newest version into better files: readers get these from here on."""
+    with database.transaction() as connection:
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        newest = connection.execute(
+            select(Version).where(Version.object == name).order_by(Version.committed_at.desc()).limit(1)
+        ).one_or_none()
+        if newest is None or newest.snapshot_id != snapshot:
+            return  # something newer has been committed, from the better files already
+        connection.execute(
+            upsert(Version)
+            .values(**{**newest._mapping, "snapshot_id": tidied, "committed_at": func.clock_timestamp()})
+            .on_conflict_do_nothing()
+        )
+
+
 # Telling ---------------------------------------------------------------------------------------------------------
 
 
@@ -285,6 +303,26 @@ def history(database: Database, name: str, *, limit: int = 50) -> list[VersionRe
             select(*columns).where(Version.object == name).order_by(Version.committed_at.desc()).limit(limit)
         )
         return [VersionReport(**row._mapping, pinned_by=sorted(readers[row.snapshot_id])) for row in rows]
+
+
+def behind(database: Database) -> set[str]:
+    """Objects whose newest version lacks something that has arrived."""
+    newest = (
+        select(Version.object, Version.valid_to)
+        .ext(distinct_on(Version.object))
+        .order_by(Version.object, Version.committed_at.desc())
+        .subquery()
+    )
+    with database.transaction() as connection:
+        return set(connection.execute(select(newest.c.object).where(newest.c.valid_to.is_not(None))).scalars())
+
+
+def intervals(database: Database, snapshots: Mapping[str, int | None]) -> dict[str, Interval]:
+    """When each of these was true."""
+    chosen = tuple_(Version.object, Version.snapshot_id).in_(list(snapshots.items()))
+    with database.transaction() as connection:
+        rows = connection.execute(select(Version.object, Version.valid_from, Version.valid_to).where(chosen))
+        return {name: Interval(since=since, until=until) for name, since, until in rows}
 
 
 def instant(chosen: Chosen) -> datetime:

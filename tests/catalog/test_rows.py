@@ -43,6 +43,7 @@ def test_settings_carry_slots_groups_policy_and_alerts(bent: Callable[..., Catal
         "groups": [{"name": "fast", "slots": 1, "objects": ["board"]}],
         "policy": {"name": "qoda", "params": {}},
         "tick_seconds": 5.0,
+        "burst_bytes": None,
         "alerts": [
             {"name": "me", "notifier": "some.Notifier", "arguments": {"to": "ana"}, "kinds": ["breach"]},
         ],

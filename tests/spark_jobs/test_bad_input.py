@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from spark_jobs import load
 from spark_jobs.load import LoadResult, SourceFile, load_batch
 from spark_jobs.query import run_query
 
@@ -89,7 +90,11 @@ UNFIT: list[tuple[str, str | bytes, str]] = [
     ("renamed.csv", "id,name,amount,at,day\n" + GOOD, "has column `name` where column `who` was expected"),
     ("missing.csv", "id,who,amount,at\n1,ann,1.50,2024-01-01\n", "lacks column `day`"),
     ("extra.csv", HEADER.replace("day", "day,colour") + GOOD, "has column `colour`, which the table does not declare"),
-    ("semicolons.csv", (HEADER + GOOD).replace(",", ";"), "id;who;amount;at;day"),
+    (
+        "semicolons.csv",
+        (HEADER + GOOD).replace(",", ";"),
+        "is separated by ';', not by commas: id;who;amount",
+    ),
     ("no_header.csv", GOOD, "where columns `id`, `who`, `amount`, `at`, `day` was expected"),
     ("twice.csv", "id,who,amount,at,day,id\n1,a,1,2024-01-01,2024-01-01,1\n", "twice"),
     ("utf16.csv", (HEADER + GOOD).encode("utf-16"), "it looks like UTF-16"),
@@ -145,6 +150,8 @@ BAD_ROWS: list[tuple[str, str, str]] = [
     ("csv", "2,bob,1.5,yesterday,2024-01-01", "column `at`: 'yesterday' is not timestamp"),
     ("csv", "2,bob,1.5,2024-01-01,2024-02-30", "column `day`: '2024-02-30' is not date"),
     ("csv", '2,"bob,1.5,2024-01-01,2024-01-01', "fields where 5 were expected"),
+    ("csv", "2,bob,1.5,2024-01-01,+12024-01-01", "column `day`: year 12024 is not from 1 to 9999"),
+    ("csv", "2,bob,1.5,0000-01-01,2024-01-01", "column `at`: year 0 is not from 1 to 9999"),
     ("json", '{"id": 2, "who": "bob"', "not JSON"),
     ("json", "[1, 2]", "not a JSON object"),
     ("json", '{"id": "two"}', "column `id`: 'two' is not bigint"),
@@ -183,7 +190,7 @@ def test_values_arrive_as_they_were_written(loading: Loading) -> None:
 
 
 def test_paths_with_any_characters_are_read(loading: Loading) -> None:
-    names = ["a b.csv", "it's [1].csv", "100% *.csv", "ä{x}.csv", "a#b?c=d.csv"]
+    names = ["a b.csv", "it's [1].csv", "100% *.csv", "ä{x}.csv", "a#b?c=d.csv", 'two "lines"\nof a name.csv']
     paths = [loading.write(name, HEADER + GOOD.replace("1,", f"{number},", 1)) for number, name in enumerate(names)]
     result = loading.load(*paths)
     assert result.quarantined_files == []
@@ -202,6 +209,32 @@ def test_files_that_vanished_changed_or_are_folders_are_named(loading: Loading, 
     assert "had 9 bytes when it was announced" in reasons[2]
     assert "is a directory" in reasons[3]
     assert result.rows_by_update == {0: 1, 1: 0, 2: 0, 3: 0}
+
+
+def test_a_file_that_disappears_between_the_look_and_the_read_is_named_and_the_rest_is_loaded(
+    loading: Loading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, gone = loading.write("good.csv", HEADER + GOOD), loading.write("gone.csv", HEADER + GOOD)
+    look = load.inspect
+
+    def look_and_lose(*files: Any, **how: Any) -> Any:
+        found = look(*files, **how)
+        gone.unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(load, "inspect", look_and_lose)
+    result = loading.load(good, gone)
+    assert result.rows_by_update == {0: 1, 1: 0}
+    ((update, words),) = result.quarantined_files
+    assert update == 1
+    assert "gone.csv" in words
+
+
+def test_times_at_the_ends_of_what_everybody_reads_are_loaded(loading: Loading) -> None:
+    rule = {"expect": "expect_column_values_to_not_be_null", "on_fail": "drop", "arguments": {"column": "id"}}
+    content = HEADER + "1,a,1,9999-12-31 23:59:59,0001-01-01\n2,b,1,0001-01-01 00:00:00,9999-12-31\n"
+    result = loading.load(loading.write("ends.csv", content), expectations=[rule], interval="day")
+    assert (result.rows, result.quarantined_rows) == (2, [])
 
 
 def expectation(on_fail: str) -> dict[str, Any]:

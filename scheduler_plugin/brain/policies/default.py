@@ -57,7 +57,7 @@ TABLES_BEHIND = 16
 #: Tables are looked at closely in the order in which they reach this stretch.
 LATE = 4.0
 #: How many of the first are looked at closely: by age, by stale spell, by stretch, by value.
-CLOSE = (4, 8, 8, 16)
+CLOSE = (2, 4, 4, 8)
 
 
 class Moment(NamedTuple):
@@ -77,6 +77,9 @@ class Moment(NamedTuple):
     #: Time until the backlog could be worked off, as far as it counts.
     turn: float
     mean_gap: float
+    #: A view stale for longer than this is late.
+    late_spell: float
+    mean_access: float
 
 
 class Freshest(Policy):
@@ -98,13 +101,30 @@ class Freshest(Policy):
         choices: list[Choice] = []
         close = self.foremost(warehouse, len(free_slots))
         for slot in free_slots[: len(close)]:
-            # Values take longest to reckon and only count when no rule speaks.
             ruled = [(*found, -each) for each in close if (found := self._rule(warehouse, each, moment))]
-            rule, _, chosen = max(ruled or [(0, self._value(warehouse, each, moment), -each) for each in close])
+            rule, strength, chosen = max(ruled) if ruled else (0, *self._most_valuable(warehouse, close, moment))
             close.remove(-chosen)
-            choices.append(self._choice(warehouse, -chosen, now, slot))
+            choices.append(
+                Choice(
+                    object=warehouse.graph.names[-chosen],
+                    slot=slot,
+                    impact=self._value(warehouse, -chosen, moment),
+                    why=self._words(warehouse, -chosen, rule, strength),
+                )
+            )
             moment = moment._replace(rescues=moment.rescues - (rule == 2), loads=moment.loads - (rule == 1))
         return choices
+
+    def _most_valuable(self, warehouse: Warehouse, close: Sequence[int], moment: Moment) -> tuple[float, int]:
+        """The largest value and minus its object. The outlook takes longest to reckon: only where it could matter."""
+        bounds = sorted(((self._value(warehouse, each, moment, (1.0, 1.0)), -each) for each in close), reverse=True)
+        best = bounds[-1]
+        for number, (bound, each) in enumerate(bounds):
+            if number and bound < best[0]:
+                break
+            found = (self._value(warehouse, -each, moment), each)
+            best = max(best, found) if number else found
+        return best
 
     def foremost(self, warehouse: Warehouse, count: int) -> list[int]:
         self._catch_up(warehouse)
@@ -124,7 +144,8 @@ class Freshest(Policy):
         self._catch_up(warehouse)
         measures, room = warehouse.measures, max(1, self.room(warehouse))
         refresh = warehouse.mean_view_cost or 1.0
-        long_spell = max(NEAR * measures.record_spell, LONG * measures.mean_spell) or math.inf
+        mean_spell = measures.mean_spell
+        long_spell = max(NEAR * measures.record_spell, LONG * mean_spell) or math.inf
         running = [each for each in warehouse.running if self.serves(warehouse, each)]
         rescued = sum(
             now - warehouse.behind[each] + PER_LEVEL * refresh * warehouse.graph.height[each] > long_spell
@@ -141,6 +162,8 @@ class Freshest(Policy):
             refresh=refresh,
             turn=TURN * warehouse.backlog / room,
             mean_gap=self._gap_sum.value / len(self._mean_gaps) if self._mean_gaps else 0.0,
+            late_spell=LATE_SPELLS * mean_spell or math.inf,
+            mean_access=warehouse.mean_access,
         )
 
     # Rules 1 to 3.
@@ -181,9 +204,12 @@ class Freshest(Policy):
     def impact(self, warehouse: Warehouse, position: int, now: float) -> float:
         return self._value(warehouse, position, self._moment(warehouse, now))
 
-    def _value(self, warehouse: Warehouse, position: int, moment: Moment) -> float:
+    def _value(
+        self, warehouse: Warehouse, position: int, moment: Moment, outlook: tuple[float, float] | None = None
+    ) -> float:
+        """With an outlook as good as can be, a bound on the value."""
         cost = warehouse.cost(position)
-        survival, lasting = self._outlook(warehouse, position, moment, cost)
+        survival, lasting = outlook or self._outlook(warehouse, position, moment, cost)
         gain = survival * lasting
         if moment.mean_gap > 0:
             gain += LAG_WORTH * self.lag(warehouse, position) / moment.mean_gap
@@ -191,7 +217,7 @@ class Freshest(Policy):
         value = warehouse.popularity(position) * gain / chain**COST_POWER if chain > 0 else math.inf
         if warehouse.graph.tables[position]:
             return value
-        return max(value, self._late_view(warehouse, moment.now - warehouse.missing[position] + cost, survival))
+        return max(value, self._late_view(moment, moment.now - warehouse.missing[position] + cost, survival))
 
     def lag(self, warehouse: Warehouse, position: int) -> float:
         """How much newer the object would be after a run."""
@@ -213,12 +239,10 @@ class Freshest(Policy):
                 rest = min(rest, sums[open_gaps - 1] / open_gaps - waited)
         return survival, min(1.0, max(0.0, rest - cost) / moment.turn) if moment.turn > 0 else 1.0
 
-    def _late_view(self, warehouse: Warehouse, spell: float, survival: float) -> float:
+    @staticmethod
+    def _late_view(moment: Moment, spell: float, survival: float) -> float:
         """What ending a stale spell of a view is worth for its length alone."""
-        usual = warehouse.measures.mean_spell
-        if spell <= 0 or usual <= 0:
-            return 0.0
-        return LATE_VIEW * warehouse.mean_access * (spell / (LATE_SPELLS * usual)) ** LATE_POWER * survival
+        return LATE_VIEW * moment.mean_access * max(0.0, spell / moment.late_spell) ** LATE_POWER * survival
 
     # In words and figures.
 
@@ -244,11 +268,13 @@ class Freshest(Policy):
         if warehouse.graph.tables[position]:
             found |= {"stretch": self._stretch(warehouse, position, moment), "worst_stretch": moment.worst_stretch}
         else:
-            found["late_view"] = self._late_view(warehouse, waited + cost, survival)
+            found["late_view"] = self._late_view(moment, waited + cost, survival)
         return found
 
     def why(self, warehouse: Warehouse, position: int, now: float) -> str:
-        rule, strength = self.order(warehouse, position, now)
+        return self._words(warehouse, position, *self.order(warehouse, position, now))
+
+    def _words(self, warehouse: Warehouse, position: int, rule: float, strength: float) -> str:
         if rule == 3:
             return f"overdue: it has lacked an update for {strength:.3g} s"
         if rule == 2:

@@ -486,6 +486,7 @@ def upgrade() -> None:
         sa.Column("as_of", sa.DateTime(timezone=True), nullable=True),
         sa.Column("objects", postgresql.ARRAY(sa.Text()), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("seen_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("instant", sa.DateTime(timezone=True), nullable=True),
         sa.Column("versions", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
         sa.Column("freshness", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
@@ -500,12 +501,12 @@ def upgrade() -> None:
     )
     op.create_index("ix_query_asked_at", "query", ["asked_at"], unique=False, schema="freshet")
     op.create_index(
-        "ix_query_waiting",
+        "ix_query_active",
         "query",
-        ["deadline"],
+        ["id"],
         unique=False,
         schema="freshet",
-        postgresql_where=sa.text("state = 'waiting'"),
+        postgresql_where=sa.text("state IN ('waiting', 'ready', 'running')"),
     )
     # ### end Alembic commands ###
 
