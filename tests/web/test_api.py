@@ -66,12 +66,14 @@ def test_what_is_not_there_or_not_sound_is_refused_in_words(admin: httpx.Client)
     assert (missing.status_code, "nowhere" in missing.json()["detail"]) == (404, True)
     for query in ({"limit": 100_000}, {"sort": "colour"}, {"offset": -1}, {"search": "x" * 101}):
         assert admin.get(f"{API}/board", params=query).status_code == 422
-    assert admin.post(f"{API}/objects/airlines/run", json={"why": "a\x00b"}).status_code == 422
+    assert admin.post(f"{API}/objects/airlines/run", json={"why": "x" * 501}).status_code == 422
+    away = admin.post(f"{API}/objects/airlines/announce", json={"files": ["../../secrets.json"]})
+    assert (away.status_code, "secrets.json" in away.json()["detail"]) == (409, True)
     assert admin.post(f"{API}/objects/worst_routes/run", json={}).status_code == 409  # a virtual view
 
 
 def test_run_now_runs_and_is_on_the_record(stack: Settings, admin: httpx.Client, loaded: str) -> None:
-    done = admin.post(f"{API}/objects/{loaded}/run", json={"why": "the page's test"})
+    done = admin.post(f"{API}/objects/{loaded}/run", json={"why": "the\x00page's test"})
     assert done.status_code == 200, done.text
     number = int(re.search(r"demand (\d+)", done.json()["message"])[1])  # type: ignore[index]
     database = Database(stack.database_url)
