@@ -203,9 +203,8 @@ def router(desk: Desk) -> APIRouter:
         for table in sorted(tables):
             editable(user, table)
         if len(found) < len(wanted):
-            raise HTTPException(
-                404, f"Not in quarantine any more: {', '.join(sorted(wanted - {e.id for e in found}))}."
-            )
+            gone = sorted(wanted - {each.id for each in found})
+            raise HTTPException(404, f"Not in quarantine, or not any more: {', '.join(map(ascii, gone))}.")
         try:
             count = act(
                 desk.database,
