@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, get_parsing_context
 
+from scheduler_plugin.live.dispatch import POOL
 from scheduler_plugin.live.operators import ObjectJob
 
 
@@ -22,7 +23,7 @@ def object_dag(dag_id: str, *, tags: list[str], inlets: Any = (), outlets: Any =
         is_paused_upon_creation=False,
         **words,
     ) as dag:
-        ObjectJob(task_id="run", retries=0, inlets=inlets, outlets=outlets)
+        ObjectJob(task_id="run", retries=0, pool=POOL, inlets=inlets, outlets=outlets)
     return dag
 
 

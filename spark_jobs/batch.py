@@ -7,9 +7,10 @@ further one would cost more than the work. A large batch stays on Spark, cached,
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -18,12 +19,12 @@ from pyiceberg.schema import Schema
 
 from spark_jobs import schema as schemas
 from spark_jobs.files import write_frame, write_rows
-from spark_jobs.gate import ROW, Verdict, judge
+from spark_jobs.gate import ROW, Verdict, instant, judge
 from spark_jobs.intake import key_of_spark
 from spark_jobs.reading import FILE, RAW, REASON
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _HIDDEN = (FILE, RAW, REASON, ROW)
 
@@ -74,15 +75,21 @@ class Batch(Protocol):
     def tally(self, interval: str | None) -> dict[str, Tally]:
         """Each file's rows and the range of its interval column."""
 
-    def write(self, folder: str, schema: Schema) -> list[str]:
-        """Write the rows as the table's Parquet."""
+    def write(self, folder: str, schema: Schema, updates: Mapping[str, int]) -> list[str]:
+        """Write the rows as the table's Parquet, each with the update of its file."""
+
+    def release(self) -> None:
+        """Give back what the rows take up; they cannot be used any more."""
 
 
 class SmallBatch:
     """Rows in this process."""
 
-    def __init__(self, rows: pa.Table) -> None:
+    def __init__(self, rows: pa.Table, spark: SparkSession, first: Mapping[str, int]) -> None:
         self._rows = rows
+        self._spark = spark
+        #: File -> the id of its first row, whether or not that one is still among the rows.
+        self._first = first
 
     @classmethod
     def fetch(cls, frame: DataFrame) -> SmallBatch:
@@ -93,13 +100,15 @@ class SmallBatch:
         rows = rows.set_column(rows.schema.get_field_index(FILE), FILE, files)
         # Stable, so a row's place within its file is its number there.
         rows = rows.append_column(ROW, pa.array(range(rows.num_rows), pa.int64()))
-        return cls(rows)
+        firsts = rows.group_by(FILE).aggregate([(ROW, "min")]).to_pylist()
+        return cls(rows, frame.sparkSession, {each[FILE]: each[f"{ROW}_min"] for each in firsts})
 
     @classmethod
-    def empty(cls, columns: schemas.Columns) -> SmallBatch:
+    def empty(cls, spark: SparkSession, columns: schemas.Columns) -> SmallBatch:
         """No rows."""
         names = [name for name, _ in columns] + [FILE, RAW, REASON]
-        return cls(pa.table({**{name: pa.array([], pa.string()) for name in names}, ROW: pa.array([], pa.int64())}))
+        none = pa.table({**{name: pa.array([], pa.string()) for name in names}, ROW: pa.array([], pa.int64())})
+        return cls(none, spark, {})
 
     def counts(self) -> dict[str, tuple[int, int]]:
         flags = pa.table({FILE: self._rows[FILE], "bad": pc.cast(pc.is_valid(self._rows[RAW]), pa.int64())})
@@ -114,7 +123,7 @@ class SmallBatch:
 
     def without(self, *, files: Collection[str] = (), ids: Collection[int] = ()) -> SmallBatch:
         out = pc.or_(pc.is_valid(self._rows[RAW]), pc.or_(self._in(FILE, files), self._in(ROW, ids)))
-        return SmallBatch(self._rows.filter(pc.invert(out)))
+        return SmallBatch(self._rows.filter(pc.invert(out)), self._spark, self._first)
 
     def judge(self, expectations: Sequence[Mapping[str, Any]]) -> Verdict:
         if not expectations:
@@ -123,8 +132,13 @@ class SmallBatch:
 
         # Without these a column of integers with a gap becomes floats, and large neighbours become equal.
         whole = {pa.int32(): pandas.Int32Dtype(), pa.int64(): pandas.Int64Dtype(), pa.bool_(): pandas.BooleanDtype()}
-        rows = self._rows.drop_columns([FILE, RAW, REASON]).to_pandas(types_mapper=whole.get)
-        return judge(rows, expectations, on_spark=False)
+        bare = self._rows.drop_columns([FILE, RAW, REASON])
+        return judge(
+            bare.to_pandas(types_mapper=whole.get),
+            expectations,
+            on_spark=False,
+            as_spark=lambda: self._spark.createDataFrame(bare),
+        )
 
     def repeated(self, key: Sequence[str]) -> int:
         distinct = self._rows.group_by(list(key)).aggregate([]).num_rows
@@ -134,33 +148,44 @@ class SmallBatch:
         asked = [(ROW, "count")] + ([] if interval is None else [(interval, "min"), (interval, "max")])
         return _tallies(self._rows.group_by(FILE).aggregate(asked).to_pylist(), f"{ROW}_count", interval)
 
-    def write(self, folder: str, schema: Schema) -> list[str]:
-        return write_rows(self._rows, folder, schema) if self._rows.num_rows else []
+    def write(self, folder: str, schema: Schema, updates: Mapping[str, int]) -> list[str]:
+        if not self._rows.num_rows:
+            return []
+        lineage = pa.array([updates[file] for file in self._rows[FILE].to_pylist()], pa.int64())
+        return write_rows(self._rows.append_column(schemas.LINEAGE, lineage), folder, schemas.with_lineage(schema))
+
+    def release(self) -> None:
+        pass
 
     def _in(self, column: str, values: Collection[Any]) -> Any:
         return pc.is_in(self._rows[column], value_set=pa.array(list(values), self._rows[column].type))
 
     def _select(self, mask: Any) -> list[Row]:
         found = self._rows.filter(mask).to_pylist()
-        firsts = self._rows.group_by(FILE).aggregate([(ROW, "min")]).to_pylist() if found else []
-        first = {each[FILE]: each[f"{ROW}_min"] for each in firsts}
-        return [_row(each, number=each[ROW] - first[each[FILE]] + 1) for each in found]
+        return [_row(each, number=each[ROW] - self._first[each[FILE]] + 1) for each in found]
 
 
 class LargeBatch:
     """Rows on Spark, behind a cached frame."""
 
-    def __init__(self, frame: DataFrame) -> None:
+    def __init__(self, frame: DataFrame, cached: DataFrame, reported: Mapping[str, str]) -> None:
         self._frame = frame
+        self._cached = cached
+        #: File -> how Spark spells it.
+        self._spelt = reported
 
     @classmethod
     def cached(cls, frame: DataFrame) -> LargeBatch:
-        """Hold the rows on the server until the session ends; every step after this one reads them again."""
+        """Hold the rows on the server until `release`; every step after this one reads them again."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        large = cls(frame.withColumn(ROW, F.monotonically_increasing_id()).persist())
-        large.counts()  # read now: a file that breaks must break here
-        return large
+        # Spark finds cached rows by their plan, in any session, and a plan names a file and not its content: without a
+        # word of its own this one could be answered with what a file of the same name held before.
+        own = F.lit(uuid.uuid4().hex) != F.lit("")
+        rows = frame.where(own).withColumn(ROW, F.monotonically_increasing_id()).persist()
+        # Read now: a file that breaks must break here.
+        spelt = {key_of_spark(each[FILE]): each[FILE] for each in rows.select(FILE).distinct().collect()}
+        return cls(rows, rows, spelt)
 
     def counts(self) -> dict[str, tuple[int, int]]:
         from pyspark.sql import functions as F  # noqa: N812
@@ -188,7 +213,7 @@ class LargeBatch:
             kept = kept.where(~F.col(FILE).isin(self._reported(files)))
         if ids:
             kept = kept.where(~F.col(ROW).isin(list(ids)))
-        return LargeBatch(kept)
+        return LargeBatch(kept, self._cached, self._spelt)
 
     def judge(self, expectations: Sequence[Mapping[str, Any]]) -> Verdict:
         return judge(self._frame.drop(FILE, RAW, REASON), expectations, on_spark=True)
@@ -208,17 +233,23 @@ class LargeBatch:
         ]
         return _tallies(found, "count", interval)
 
-    def write(self, folder: str, schema: Schema) -> list[str]:
-        return write_frame(schemas.cast(self._frame, schema), folder)
+    def write(self, folder: str, schema: Schema, updates: Mapping[str, int]) -> list[str]:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        pairs = [(spelt, updates[file]) for file, spelt in self._spelt.items() if file in updates]
+        lineage = self._frame.sparkSession.createDataFrame(pairs, f"{FILE} string, {schemas.LINEAGE} long")
+        rows = self._frame.join(F.broadcast(lineage), FILE, "left")
+        return write_frame(schemas.cast(rows, schemas.with_lineage(schema)), folder)
+
+    def release(self) -> None:
+        self._cached.unpersist()
 
     def _select(self, condition: Any) -> list[Row]:
         found = self._frame.where(condition).toArrow().to_pylist()
         return [_row({**each, FILE: key_of_spark(each[FILE])}, number=None) for each in found]
 
     def _reported(self, files: Collection[str]) -> list[str]:
-        """The spelling Spark gave to these files."""
-        seen = [each[FILE] for each in self._frame.select(FILE).distinct().collect()]
-        return [reported for reported in seen if key_of_spark(reported) in files]
+        return [spelt for file, spelt in self._spelt.items() if file in files]
 
 
 def _row(each: Mapping[str, Any], number: int | None) -> Row:
@@ -230,18 +261,7 @@ def _row(each: Mapping[str, Any], number: int | None) -> Row:
 def _tallies(found: Sequence[Mapping[str, Any]], count: str, interval: str | None) -> dict[str, Tally]:
     return {
         each[FILE]: Tally(
-            rows=each[count], low=_time(each.get(f"{interval}_min")), high=_time(each.get(f"{interval}_max"))
+            rows=each[count], low=instant(each.get(f"{interval}_min")), high=instant(each.get(f"{interval}_max"))
         )
         for each in found
     }
-
-
-def _time(value: Any) -> datetime | None:
-    """An aware time; a date is its midnight, and a time without a zone is UTC."""
-    if value is None:
-        return None
-    if isinstance(value, datetime):
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-    if isinstance(value, date):
-        return datetime(value.year, value.month, value.day, tzinfo=UTC)
-    raise TypeError(f"the interval column holds {value!r}; it must be a timestamp or a date")

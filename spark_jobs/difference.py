@@ -2,12 +2,15 @@
 
 A query is linear in a parent when the query over old and new rows gives the old result plus the query over the new rows
 alone: filters, projections, and joins that keep each new row apart from the old ones. A linear view grows by what the
-new rows give. Counts, sums, minima and maxima by keys over a linear query are merged with what the view holds.
+new rows give. Counts, sums, minima, maxima and averages by keys over a linear query are merged by key. Where each
+column of the view is a key or one such aggregate, with what the view itself holds; where columns are computed from
+several (an average, a share, a rounded sum) or HAVING leaves keys out, with the partial aggregates that each refresh
+leaves beside the view's files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import sqlglot
@@ -28,12 +31,41 @@ class NotByDifference(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Average:
+    """An average is made of a sum and a count, which are merged in its place."""
+
+    column: str
+    #: "AVG(x) FILTER (WHERE y)"; its type decides how the sum is kept.
+    sql: str
+    #: What is averaged, and the condition or nothing.
+    of: str
+    when: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
     """How the result over the new rows becomes part of the view."""
 
     #: None: it is appended. Otherwise the columns by which it is merged, and for each other column the function.
     keys: tuple[str, ...] | None
     merged_by: Mapping[str, str]
+    #: The view's columns from the merged ones, as SQL over `merged`; None when they are the same.
+    final: str | None = None
+    #: The partial aggregates of the rows read, less those that averages need.
+    partial: str | None = None
+    averages: tuple[Average, ...] = ()
+
+    def partials(self, decimal: Collection[str]) -> str:
+        """The SQL of the partial aggregates; `decimal` are the averages that are decimals, whose sums are exact."""
+        assert self.partial is not None, "only a view with a final step has partial aggregates"
+        query = sqlglot.parse_one(self.partial, read="spark")
+        for each in self.averages:
+            of = each.of if each.column in decimal else f"CAST({each.of} AS DOUBLE)"
+            query = query.select(
+                f"SUM({of}){each.when} AS {each.column}_sum", f"COUNT({each.of}){each.when} AS {each.column}_count",
+                dialect="spark",
+            )  # fmt: skip
+        return str(query.sql(dialect="spark"))
 
 
 def way(sql: str, virtual: Mapping[str, str], grown: str) -> Way:
@@ -80,7 +112,7 @@ def _expanded(query: exp.Expression, known: Mapping[str, exp.Expression]) -> exp
 def _require_linear(query: exp.Expression, grown: str, *, outermost_group: bool = False) -> None:
     if not isinstance(query, exp.Select):
         raise NotByDifference(f"`{grown}` is read within a {query.key.upper()}")
-    parts = PARTS | {"group"} if outermost_group else PARTS
+    parts = PARTS | {"group", "having"} if outermost_group else PARTS
     if other := [part for part, value in query.args.items() if value and part not in parts]:
         raise NotByDifference(f"it has {other[0].strip('_').upper()}")
     joins: list[exp.Join] = query.args.get("joins") or []
@@ -117,26 +149,87 @@ def _merged(query: exp.Select) -> Way:
     group = query.args.get("group")
     if group is not None and [part for part, value in group.args.items() if value and part != "expressions"]:
         raise NotByDifference("it groups by more than plain keys")
-    keys: list[str] = []
-    merged_by: dict[str, str] = {}
     by = [_resolved(each, query) for each in (group.expressions if group is not None else [])]
     for item in query.expressions:
+        if not (item.alias or isinstance(item, exp.Column)) or item.is_star:
+            raise NotByDifference(f"{item.unalias().sql('spark')} has no name")
+    direct = _direct(query, by)
+    return direct if direct is not None else _by_partials(query, by)
+
+
+def _direct(query: exp.Select, by: list[exp.Expression]) -> Way | None:
+    """Each column is a key or one aggregate that merges, and every key is a column: the view is its own partials."""
+    keys: list[str] = []
+    merged_by: dict[str, str] = {}
+    for item in query.expressions:
         value = item.unalias()
-        function = MERGED_BY.get(type(value))
+        bare = value.this if isinstance(value, exp.Filter) else value
+        function = MERGED_BY.get(type(bare))
         if any(_same(value, each) for each in by):
-            if not item.alias_or_name:
-                raise NotByDifference(f"{value.sql('spark')} has no name")
             keys.append(item.alias_or_name)
-        elif function is None or value.find(exp.Distinct):
-            raise NotByDifference(f"{value.sql('spark')} of two parts does not follow from those of the parts")
-        elif not item.alias:
-            raise NotByDifference(f"{value.sql('spark')} has no name")
+        elif function is None or bare.find(exp.Distinct) or not item.alias:
+            return None
         else:
             merged_by[item.alias] = function
-    for each in by:
-        if not any(_same(item.unalias(), each) for item in query.expressions):
-            raise NotByDifference(f"it groups by {each.sql('spark')}, which is not among its columns")
-    return Way(keys=tuple(keys), merged_by=merged_by)
+    shown = all(any(_same(item.unalias(), each) for item in query.expressions) for each in by)
+    return Way(keys=tuple(keys), merged_by=merged_by) if shown and not query.args.get("having") else None
+
+
+def _by_partials(query: exp.Select, by: list[exp.Expression]) -> Way:
+    """Keys and aggregates on their own, and the view's columns computed from them."""
+    columns: dict[str, exp.Expression] = {f"k{place}": each for place, each in enumerate(by)}
+    merged_by: dict[str, str] = {}
+    averages: dict[str, Average] = {}
+    names: dict[str, str] = {}
+
+    def aggregate(node: exp.Expression) -> str:
+        """The merged column that stands for an aggregate; each different one once."""
+        bare = node.this if isinstance(node, exp.Filter) else node
+        sql = str(node.sql("spark"))
+        function = MERGED_BY.get(type(bare))
+        if bare.find(exp.Distinct) or (function is None and not isinstance(bare, exp.Avg)):
+            raise NotByDifference(f"{sql} of two parts does not follow from those of the parts")
+        if sql not in names:
+            names[sql] = name = f"a{len(names)}"
+            if function is None:
+                when = f" FILTER({node.expression.sql('spark')})" if node is not bare else ""
+                averages[name] = Average(column=name, sql=sql, of=str(bare.this.sql("spark")), when=when)
+            else:
+                columns[name], merged_by[name] = node, function
+        return names[sql]
+
+    def computed(node: exp.Expression) -> exp.Expression:
+        for place, each in enumerate(by):
+            if _same(node, each):
+                return exp.column(f"k{place}")
+        if isinstance(node, (exp.Filter, exp.AggFunc)):
+            return exp.column(aggregate(node))
+        if isinstance(node, exp.Query):
+            raise NotByDifference("a column is computed with a query of its own")
+        if isinstance(node, exp.Column):
+            raise NotByDifference(f"{node.sql('spark')} is neither a key nor in an aggregate")
+        copy = node.copy()
+        for old, new in [(child, computed(child)) for child in copy.iter_expressions()]:
+            old.replace(new)
+        return copy
+
+    shown = [(item.alias_or_name, computed(item.unalias())) for item in query.expressions]
+    final = exp.select(*(exp.alias_(value, name, quoted=True) for name, value in shown))
+    having = query.args.get("having")
+    if having is not None:
+        final = final.where(computed(having.this))
+    partial = query.copy()
+    partial.set("having", None)
+    partial.set("expressions", [exp.alias_(each.copy(), name) for name, each in columns.items()])
+    if by:
+        partial.set("group", exp.Group(expressions=[each.copy() for each in by]))
+    return Way(
+        keys=tuple(f"k{place}" for place in range(len(by))),
+        merged_by=merged_by,
+        final=str(final.from_("merged").sql("spark")),
+        partial=str(partial.sql("spark")),
+        averages=tuple(averages.values()),
+    )
 
 
 def _resolved(by: exp.Expression, query: exp.Select) -> exp.Expression:
@@ -158,8 +251,24 @@ def _same(one: exp.Expression, other: exp.Expression) -> bool:
 
 
 def _aggregates(node: exp.Expression) -> bool:
-    return bool(node.find(exp.AggFunc))
+    return bool(node.find(exp.AggFunc, exp.Filter))
 
 
 def _reads(node: exp.Expression, grown: str) -> bool:
     return any(str(table.name).lower() == grown.lower() for table in node.find_all(exp.Table))
+
+
+def ways(sql: str, virtual: Mapping[str, str], parents: Collection[str]) -> dict[str, str]:
+    """For people: how the view follows when each parent grows alone, or why it is then refreshed in full."""
+    found = {}
+    for name in parents:
+        try:
+            chosen = way(sql, virtual, name)
+        except NotByDifference as reason:
+            found[name] = f"in full: {reason}"
+            continue
+        if chosen.keys is None:
+            found[name] = "by difference: new rows are appended"
+        else:
+            found[name] = f"by difference: merged {'by its keys' if chosen.keys else 'into its one row'}"
+    return found

@@ -30,9 +30,15 @@ def write_rows(rows: pa.Table, folder: str, schema: Schema) -> list[str]:
 
 def write_frame(frame: Any, folder: str) -> list[str]:
     """Let Spark write a frame that is already cast to the table's schema; returns the files that hold rows."""
-    frame.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").option(
+    # The folder is this attempt's own; partial sums may lie in it already.
+    frame.write.mode("append").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").option(
         "mapreduce.fileoutputcommitter.algorithm.version", "2"
     ).option("compression", "zstd").parquet(folder)
+    return written_in(folder)
+
+
+def written_in(folder: str) -> list[str]:
+    """The Parquet files of a folder that hold rows."""
     system, path = fsspec.core.url_to_fs(folder)
     scheme = folder[: len(folder) - len(path)] if folder.endswith(path) else ""
     written = sorted(each for each in system.ls(path, detail=False) if each.endswith(".parquet"))
@@ -58,6 +64,12 @@ def size(files: Sequence[str]) -> int:
         system, path = fsspec.core.url_to_fs(file)
         total += int(system.size(path))
     return total
+
+
+def exists(folder: str) -> bool:
+    """Whether anything lies there."""
+    system, path = fsspec.core.url_to_fs(folder)
+    return bool(system.exists(path))
 
 
 def remove_folder(folder: str) -> None:

@@ -1,19 +1,24 @@
 """The quality gate: great-expectations over a new batch, before anybody can read it.
 
-An expectation says what its failure does: `block` keeps the offending files out (the whole batch when no row can be
-blamed), `drop` keeps the offending rows out, `warn` is only written down. It looks at the new rows alone, in pandas for
-a small batch and on Spark for a large one.
+Besides great-expectations' own there are two: `sql`, a query over {batch} that selects what must not be there, and
+`freshness`, by a column's newest value. An expectation says what its failure does: `block` keeps the offending files
+out (the whole batch when no row can be blamed), `drop` keeps the offending rows out, `warn` is only written down. It
+looks at the new rows alone, in pandas for a small batch and on Spark for a large one.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from functools import cache
 from typing import Any
 
 ON_FAIL = ("block", "drop", "warn")
+#: Expectations that are not great-expectations'.
+OWN = ("sql", "freshness")
 #: The column that tells rows apart in what the gate is shown.
 ROW = "_row"
 #: Above this many offending rows they are not told apart any more: the batch is wrong, not some rows.
@@ -42,24 +47,105 @@ class Verdict:
     drop_rows: dict[int, str] = field(default_factory=dict)
 
 
-def judge(frame: Any, expectations: Sequence[Mapping[str, Any]], *, on_spark: bool) -> Verdict:
-    """Evaluate every expectation on a pandas frame, or a Spark frame, with a column `_row` of row ids."""
+def judge(
+    frame: Any,
+    expectations: Sequence[Mapping[str, Any]],
+    *,
+    on_spark: bool,
+    as_spark: Callable[[], Any] | None = None,
+) -> Verdict:
+    """Evaluate every expectation on a pandas frame, or a Spark frame, with a column `_row` of row ids.
+
+    `as_spark` gives the same rows as a Spark frame, for expectations in SQL.
+    """
     verdict = Verdict()
-    if not expectations:
+    theirs = [spec for spec in expectations if spec["expect"] not in OWN]
+    for spec in expectations:
+        if spec["on_fail"] not in ON_FAIL:
+            raise GateError(
+                f"{spec['expect']}: on_fail is `{spec['on_fail']}`, which is not one of {', '.join(ON_FAIL)}"
+            )
+        if spec["expect"] == "freshness":
+            _judge_freshness(frame, spec, verdict, on_spark=on_spark)
+        if spec["expect"] == "sql":
+            _judge_sql(frame if as_spark is None else as_spark(), spec, verdict)
+    if not theirs:
         return verdict
     sources = context().data_sources
     source = sources.add_or_update_spark("on Spark") if on_spark else sources.add_or_update_pandas("here")
     asset = source.add_dataframe_asset("rows")
-    batch = asset.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": frame})
-    for spec in expectations:
-        _judge_one(batch, spec, verdict)
+    whole = asset.add_batch_definition_whole_dataframe("all")
+    batch = whole.get_batch({"dataframe": frame})
+    for spec in theirs:
+        # Expectations about the columns as such must not see the one that is ours.
+        about_columns = spec["expect"].startswith("expect_table_column")
+        bare = (frame.drop(ROW) if on_spark else frame.drop(columns=[ROW])) if about_columns else None
+        _judge_one(batch if bare is None else whole.get_batch({"dataframe": bare}), spec, verdict)
     return verdict
+
+
+def _judge_freshness(frame: Any, spec: Mapping[str, Any], verdict: Verdict, *, on_spark: bool) -> None:
+    column, limit = spec["arguments"]["column"], spec["arguments"]["max_age"]
+    if on_spark:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        newest = frame.agg(F.max(column)).first()[0]
+    else:
+        present = frame[column].dropna()
+        newest = present.max() if len(present) else None
+    at = instant(newest.to_pydatetime() if hasattr(newest, "to_pydatetime") else newest)
+    age = None if at is None else (datetime.now(UTC) - at).total_seconds()
+    told = "no row has a value" if at is None else f"the newest value is {at.isoformat()}, {age:.0f} s old"
+    met = age is not None and age <= limit
+    _note(verdict, spec, met, f"freshness({column}, at most {limit:g} s old): {told}", {})
+
+
+def _judge_sql(frame: Any, spec: Mapping[str, Any], verdict: Verdict) -> None:
+    from pyspark.errors import PySparkException
+
+    view = f"batch_{uuid.uuid4().hex}"
+    query = spec["arguments"]["query"]
+    frame.createOrReplaceTempView(view)
+    try:
+        found = frame.sparkSession.sql(query.replace("{batch}", view)).limit(MOST_ROWS + 1).toArrow()
+    except PySparkException as error:
+        first = str(error).strip().splitlines()[0].replace(view, "{batch}")
+        raise GateError(f"sql({query}) cannot be evaluated on this batch: {first}") from error
+    shown = found.drop_columns([ROW]) if ROW in found.column_names else found
+    sample = [", ".join(f"{name}={value}" for name, value in row.items()) for row in shown.slice(0, 3).to_pylist()]
+    counted = "more" if found.num_rows > MOST_ROWS else str(found.num_rows)
+    told = f"selects {counted} rows, such as {'; '.join(sample)}" if sample else "met"
+    words = f"sql({' '.join(query.split())}): {told}"
+    counts = {"unexpected": found.num_rows, "sample": sample}
+    _note(verdict, spec, not found.num_rows, words, counts)
+    if not found.num_rows or spec["on_fail"] == "warn" or ROW not in found.column_names or found.num_rows > MOST_ROWS:
+        return
+    verdict.blocked.remove(words)
+    into = verdict.block_rows if spec["on_fail"] == "block" else verdict.drop_rows
+    for row in found[ROW].to_pylist():
+        into.setdefault(int(row), words)
+
+
+def _note(verdict: Verdict, spec: Mapping[str, Any], met: bool, words: str, counts: Mapping[str, Any]) -> None:
+    """Writes a result down; when it failed and no row can be blamed, the batch is."""
+    verdict.quality.append((spec["expect"], spec["on_fail"], met, {"words": words, **counts}))
+    if not met and spec["on_fail"] != "warn":
+        verdict.blocked.append(words)
+
+
+def instant(value: Any) -> datetime | None:
+    """An aware time; a date is its midnight, and a time without a zone is UTC."""
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC)
+    raise TypeError(f"the column holds {value!r}; it must be a timestamp or a date")
 
 
 def _judge_one(batch: Any, spec: Mapping[str, Any], verdict: Verdict) -> None:
     name, on_fail, arguments = spec["expect"], spec["on_fail"], spec["arguments"]
-    if on_fail not in ON_FAIL:
-        raise GateError(f"{name}: on_fail is `{on_fail}`, which is not one of {', '.join(ON_FAIL)}")
     expectation = _expectation(name, arguments)
     result = _run(batch, expectation, {"result_format": "SUMMARY"}, name)
     unexpected = result.result.get("unexpected_count")

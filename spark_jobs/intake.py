@@ -27,6 +27,8 @@ from spark_jobs.schema import Columns
 FORMATS = ("csv", "json", "parquet")
 
 _CHUNK = 1 << 20
+#: What people put in the place of commas.
+_OTHER_COMMAS = (";", "\t", "|")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,8 @@ class SourceFile:
     path: str
     #: Bytes when it was announced; None when not known, and then a change since is not noticed.
     size: int | None = None
+    #: False: somebody has released it, and expectations are not asked.
+    gated: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +169,8 @@ def _breaks_within_quotes(chunk: bytes, open_quotes: int) -> tuple[bool, int]:
 def _header(line: str, names: Sequence[str]) -> tuple[str, ...]:
     row = next(csv.reader([line]), [])
     header = tuple(name.strip() for name in row)
+    if len(header) == 1 < len(names) and (other := next((each for each in _OTHER_COMMAS if each in line), None)):
+        raise Unfit(f"the header is separated by {other!r}, not by commas: {line[:200]}")
     _compare(header, names, "the header")
     return header
 

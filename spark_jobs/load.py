@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from pyiceberg.schema import Schema
+
 from spark_jobs.batch import Batch, LargeBatch, SmallBatch
 from spark_jobs.files import OUTCOME, read_text, size, write_text
 from spark_jobs.gate import Quality
@@ -73,48 +75,80 @@ def load_batch(
 ) -> LoadResult:
     """Load these files into the table as one snapshot marked `marker`, once however often it is called."""
     schema = tables.ensure(table, columns)
-    columns = columns_of(schema)
     found = tables.find(table, marker)
     if found is not None:
         progress(f"{table}: already loaded as snapshot {found}")
         return _recall(tables, table, found)
 
-    stages: dict[str, float] = {}
     with tables.attempt(table, marker) as folder:
-        progress(f"{table}: reading {len(files)} files")
-        with _timed(stages, "read"):
-            batch, readable, refused = _read(spark, files, format, columns)
+        outcome, written = prepare(
+            spark=spark,
+            table=table,
+            schema=schema,
+            format=format,
+            files=files,
+            folder=folder,
+            key=key,
+            interval=interval,
+            expectations=expectations,
+            progress=progress,
+        )
+        progress(f"{table}: committing {outcome.rows} rows")
+        with _timed(outcome.stages, "commit"):
+            snapshot = tables.append(table, written, marker, folder)
+            ours = tables.summary(table, snapshot)[FOLDER] == folder
+    return replace(outcome, snapshot_id=snapshot) if ours else _recall(tables, table, snapshot)
+
+
+def prepare(
+    *,
+    spark: SparkSession,
+    table: str,
+    schema: Schema,
+    format: str,
+    files: Sequence[SourceFile],
+    folder: str,
+    key: Sequence[str],
+    interval: str | None,
+    expectations: Sequence[Mapping[str, Any]],
+    progress: Callable[[str], None],
+) -> tuple[LoadResult, list[str]]:
+    """Read, gate and write the files into a folder; what became of each, and the Parquet. Nothing is committed."""
+    columns = columns_of(schema)
+    stages: dict[str, float] = {}
+    progress(f"{table}: reading {len(files)} files")
+    with _timed(stages, "read"):
+        batch, readable, refused = _read(spark, files, format, columns)
+    try:
         progress(f"{table}: gating")
         with _timed(stages, "gate"):
             sifted = sift(batch, readable, columns, expectations, key)
         progress(f"{table}: writing")
         with _timed(stages, "write"):
             tallies = sifted.batch.tally(interval)
-            written = sifted.batch.write(folder, schema) if tallies else []
             updates = {file: each.source.update_id for file, each in readable.items()}
-            outcome = LoadResult(
-                snapshot_id=0,
-                rows=sum(tally.rows for tally in tallies.values()),
-                rows_by_update={file.update_id: 0 for file in files}
-                | {updates[file]: tally.rows for file, tally in tallies.items()},
-                covered={
-                    updates[file]: (tally.low, tally.high)
-                    for file, tally in tallies.items()
-                    if tally.low is not None and tally.high is not None
-                },
-                bytes_in=sum(file.size for file in readable.values()),
-                bytes_out=size(written),
-                quarantined_files=refused + sifted.files,
-                quarantined_rows=sifted.rows,
-                quality=sifted.quality,
-                stages={},
-            )
-            write_text(_dump(outcome), f"{folder}/{OUTCOME}")
-        progress(f"{table}: committing {outcome.rows} rows")
-        with _timed(stages, "commit"):
-            snapshot = tables.append(table, written, marker, folder)
-            ours = tables.summary(table, snapshot)[FOLDER] == folder
-    return replace(outcome, snapshot_id=snapshot, stages=stages) if ours else _recall(tables, table, snapshot)
+            written = sifted.batch.write(folder, schema, updates) if tallies else []
+    finally:
+        batch.release()
+    outcome = LoadResult(
+        snapshot_id=0,
+        rows=sum(tally.rows for tally in tallies.values()),
+        rows_by_update={file.update_id: 0 for file in files}
+        | {updates[file]: tally.rows for file, tally in tallies.items()},
+        covered={
+            updates[file]: (tally.low, tally.high)
+            for file, tally in tallies.items()
+            if tally.low is not None and tally.high is not None
+        },
+        bytes_in=sum(file.size for file in readable.values()),
+        bytes_out=size(written),
+        quarantined_files=refused + sifted.files,
+        quarantined_rows=sifted.rows,
+        quality=sifted.quality,
+        stages={},
+    )
+    write_text(_dump(outcome), f"{folder}/{OUTCOME}")
+    return replace(outcome, stages=stages), written
 
 
 def _read(
@@ -127,7 +161,7 @@ def _read(
 
     def rows(some: Sequence[Readable]) -> Batch:
         if not some:
-            return SmallBatch.empty(columns)
+            return SmallBatch.empty(spark, columns)
         frame = frame_of(spark, some, format=format, columns=columns)
         if sum(file.size for file in some) <= SMALL_BYTES:
             return SmallBatch.fetch(frame)
@@ -141,7 +175,7 @@ def _read(
         sound = []
         for file in readable:
             try:
-                rows([file])
+                rows([file]).release()
             except PySparkException as broken:
                 _require_alive(spark)
                 reason = f"{file.source.path}: Spark cannot read it: {_first_line(broken)}"
@@ -164,9 +198,13 @@ def _dump(outcome: LoadResult) -> str:
 
 def _recall(tables: Tables, table: str, snapshot_id: int) -> LoadResult:
     """The outcome of a batch that is already in the table."""
-    plain = json.loads(read_text(f"{tables.summary(table, snapshot_id)[FOLDER]}/{OUTCOME}"))
+    return replace(read_outcome(tables.summary(table, snapshot_id)[FOLDER]), snapshot_id=snapshot_id)
+
+
+def read_outcome(folder: str) -> LoadResult:
+    """What was written into a folder."""
+    plain = json.loads(read_text(f"{folder}/{OUTCOME}"))
     plain |= {
-        "snapshot_id": snapshot_id,
         "rows_by_update": dict(map(tuple, plain["rows_by_update"])),
         "covered": {
             update: (datetime.fromisoformat(low), datetime.fromisoformat(high))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FILE, RAW, REASON = "_file", "_raw", "_reason"
 _CORRUPT = "_corrupt_record"
+_TIMES = ("date", "timestamp", "timestamp_ntz")
 _TEXT = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
 
 
@@ -85,6 +86,13 @@ def _fitted(frame: Any, columns: Columns, *, raw: Any, source: Mapping[str, str]
     cast, misfits = [], []
     for name, kind in columns:
         have = source[name] if source is not None else _roomy(kind)
+        if kind in _TIMES and have == kind:
+            # Spark knows years that hardly anybody else does; what reads the tables must not break on one.
+            beyond = ~F.year(_col(name)).between(1, 9999)
+            said = F.concat(F.lit(f"column `{name}`: year "), F.year(_col(name)), F.lit(" is not from 1 to 9999"))
+            misfits.append(F.when(beyond, said))
+            cast.append(F.when(~beyond, _col(name)).alias(name))
+            continue
         if have == kind:
             cast.append(_col(name))
             continue

@@ -13,9 +13,10 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import sqlglot
 from pyiceberg.manifest import DataFile
 
 from spark_jobs import files, schema, snapshots
@@ -37,6 +38,8 @@ WORTH_IT = 0.5
 LEAST_SPARED_BYTES = 8 << 20
 #: In a snapshot's summary: what the refresh read, the definition it ran, how many bytes, and which way.
 READS, DEFINITION, BYTES_IN, HOW = "freshet.reads", "freshet.definition", "freshet.bytes-in", "freshet.how"
+#: And where the partial aggregates lie, for a view that is computed from them.
+PARTIALS = "freshet.partials"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +54,23 @@ class RefreshResult:
     how: str
     #: Seconds spent in plan, write, commit; empty for a refresh that was already there.
     stages: dict[str, float]
+
+    @property
+    def way(self) -> str:
+        """ "difference" or "full"."""
+        return "difference" if self.how.startswith("by difference") else "full"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What refreshes of one way have taken lately, on average."""
+
+    seconds: float
+    bytes_in: float
+
+    def expected(self, bytes_in: float) -> float:
+        """Seconds for so many bytes: in proportion, but no less than half, since starting costs something too."""
+        return self.seconds * max(0.5, bytes_in / max(self.bytes_in, 1.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +96,8 @@ class Difference:
     grown: str
     added: Sequence[DataFile]
     way: Way
+    #: Where the partial aggregates of the base lie, for a view that has them.
+    partials: str | None
 
 
 def refresh_view(
@@ -87,22 +109,31 @@ def refresh_view(
     reads: Mapping[str, int | None],
     virtual: Mapping[str, str],
     marker: str,
+    measured: Mapping[str, Measured] | None = None,
+    explore: bool = False,
+    full: bool = False,
     progress: Callable[[str], None] = log.info,
 ) -> RefreshResult:
-    """Make the view's content what its SQL gives over the pinned snapshots, once however often it is called."""
+    """Make the view's content what its SQL gives over the pinned snapshots, once however often it is called.
+
+    `measured` tells what "full" and "difference" have taken lately: the cheaper one is used, where both are possible.
+    With `explore` the other one, so that its figures do not grow old. With `full`, not from what the view holds.
+    """
     found = tables.find(view, marker)
     if found is not None:
         progress(f"{view}: already refreshed as snapshot {found}")
         return _result(tables, view, found, {})
     wanted = View(name=view, sql=sql, reads=reads, virtual=virtual, marker=marker)
     try:
-        difference = _difference(tables, wanted)
+        if full:
+            raise NotByDifference("that was asked for")
+        difference = _difference(tables, wanted, measured or {}, explore)
         return _refresh(spark, tables, wanted, difference, f"by difference: {_added(difference)}", progress)
     except (NotByDifference, Moved) as reason:
         return _refresh(spark, tables, wanted, None, f"in full: {reason}", progress)
 
 
-def _difference(tables: Tables, view: View) -> Difference:
+def _difference(tables: Tables, view: View, measured: Mapping[str, Measured], explore: bool) -> Difference:
     """What to do instead of the whole; NotByDifference says why there is nothing better."""
     base = tables.current(view.name)
     said = {} if base is None else tables.summary(view.name, base)
@@ -121,12 +152,27 @@ def _difference(tables: Tables, view: View) -> Difference:
     if added is None:
         raise NotByDifference(f"{grown[0]} has not only grown")
     chosen = way(view.sql, view.virtual, grown[0])
+    partials = said.get(PARTIALS)
+    if chosen.final is not None and (partials is None or not files.exists(partials)):
+        raise NotByDifference("the last refresh left no partial aggregates to go on from")
     whole = sum(tables.size(name, snapshot) for name, snapshot in view.reads.items())
     spared = tables.size(grown[0], new) - sum(int(file.file_size_in_bytes) for file in added)
     again = 0 if chosen.keys is None else tables.size(view.name, base)
-    if spared < LEAST_SPARED_BYTES or whole - spared + again >= WORTH_IT * whole:
+    _require_worth(whole, whole - spared + again, spared, measured, explore)
+    return Difference(base=base, grown=grown[0], added=added, way=chosen, partials=partials)
+
+
+def _require_worth(whole: int, less: int, spared: int, measured: Mapping[str, Measured], explore: bool) -> None:
+    """By what both ways have been measured to take; before that, by how much there is to read."""
+    if {"full", "difference"} <= measured.keys():
+        full, difference = measured["full"].expected(whole), measured["difference"].expected(less)
+        if (full < difference) != explore:
+            raise NotByDifference(
+                f"that is expected to take {full:.2f} s, and by difference {difference:.2f} s"
+                + (" (tried anyway, now and then)" if explore else "")
+            )
+    elif (spared < LEAST_SPARED_BYTES or less >= WORTH_IT * whole) != explore:
         raise NotByDifference(f"reading only what was added spares {spared} of {whole} bytes, too little")
-    return Difference(base=base, grown=grown[0], added=added, way=chosen)
 
 
 def _refresh(
@@ -143,18 +189,23 @@ def _refresh(
     only = None if difference is None else {difference.grown: difference.added}
     result, bytes_in = prepared(spark, tables, view.sql, view.reads, view.virtual, only)
     planned = tables.plan_schema(view.name, _columns(view.name, result))
-    if difference is not None and difference.way.keys is not None:
-        result, size = _merged(spark, tables, view, difference, result)
-        bytes_in += size
+    way_to = difference.way if difference is not None else _partials_way(view, bytes_in)
+    if difference is not None and difference.way.keys is not None and difference.way.final is None:
+        held, size = tables.read(spark, view.name, difference.base)
+        result, bytes_in = _merged(difference.way, held, result), bytes_in + size
     stages["plan"] = time.monotonic() - start
-    extra = {
-        BYTES_IN: str(bytes_in),
-        HOW: how,
-        DEFINITION: view.definition,
-        READS: json.dumps(dict(view.reads)),
-    }
     with tables.attempt(view.name, view.marker) as folder:
+        extra = {
+            BYTES_IN: str(bytes_in),
+            HOW: how,
+            DEFINITION: view.definition,
+            READS: json.dumps(dict(view.reads)),
+        }
         start = time.monotonic()
+        if way_to is not None and way_to.final is not None:
+            before = difference.partials if difference is not None else None
+            extra[PARTIALS] = f"{folder}/partials"
+            result = _by_partials(spark, way_to, before, extra[PARTIALS])
         result = schema.cast(result, planned)
         written = files.write_frame(result.coalesce(1) if bytes_in <= SMALL_BYTES else result, folder)
         stages["write"] = time.monotonic() - start
@@ -167,19 +218,59 @@ def _refresh(
     return _result(tables, view.name, snapshot, stages)
 
 
-def _merged(
-    spark: SparkSession, tables: Tables, view: View, difference: Difference, result: DataFrame
-) -> tuple[DataFrame, int]:
-    """What the view holds and what the new rows give, merged by its keys; and how many bytes the view has."""
+def _partials_way(view: View, bytes_in: int) -> Way | None:
+    """How a full refresh leaves partial aggregates for the next: only where that may spare it something."""
+    if bytes_in < LEAST_SPARED_BYTES:
+        return None
+    for name in view.reads:
+        try:
+            return way(view.sql, view.virtual, name)
+        except NotByDifference:
+            continue
+    return None
+
+
+def _by_partials(spark: SparkSession, way_to: Way, before: str | None, folder: str) -> DataFrame:
+    """The view's rows from partial aggregates: those of the rows read, merged with those before, kept for the next."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    held, size = tables.read(spark, view.name, difference.base)
+    bare = way_to.partials(())
+    kinds = {}
+    if way_to.averages:
+        probe = sqlglot.parse_one(way_to.partial or "", read="spark").select(
+            *(f"{each.sql} AS {each.column}" for each in way_to.averages), append=False, dialect="spark"
+        )
+        kinds = {each.name: each.dataType.simpleString() for each in spark.sql(probe.sql("spark")).schema.fields}
+        bare = way_to.partials({name for name, kind in kinds.items() if kind.startswith("decimal")})
+    sums = {f"{each.column}{part}": "sum" for each in way_to.averages for part in ("_sum", "_count")}
+    merging = replace(way_to, merged_by={**way_to.merged_by, **sums})
+    partials = spark.sql(bare)
+    if before is not None:
+        partials = _merged(merging, spark.read.schema(partials.schema).parquet(before), partials)
+    files.write_frame(partials.coalesce(1), folder)
+    # Read back, so that they are computed once.
+    merged = spark.read.schema(partials.schema).parquet(folder)
+    for each in way_to.averages:
+        count = F.col(f"{each.column}_count")
+        share = (F.col(f"{each.column}_sum") / count).cast(kinds[each.column])
+        merged = merged.withColumn(each.column, F.when(count > 0, share))
+    merged.createOrReplaceTempView("merged")
+    return spark.sql(way_to.final or "")
+
+
+def _merged(by: Way, held: DataFrame, result: DataFrame) -> DataFrame:
+    """What there was and what the new rows give, merged by the keys, with the types they have."""
+    from pyspark.sql import functions as F  # noqa: N812
+
     functions = {"sum": F.sum, "min": F.min, "max": F.max}
-    merged = [functions[by](f"`{column}`").alias(column) for column, by in difference.way.merged_by.items()]
-    keys = [f"`{key}`" for key in difference.way.keys or ()]
-    together = held.unionByName(result).groupBy(*keys)
+    kinds = {each.name: each.dataType for each in result.schema.fields}
+    merged = [
+        functions[function](f"`{column}`").cast(kinds[column]).alias(column)
+        for column, function in by.merged_by.items()
+    ]
+    together = held.unionByName(result).groupBy(*(f"`{key}`" for key in by.keys or ()))
     # A view of keys alone has nothing to merge: each key is there once.
-    return (together.agg(*merged) if merged else together.count()), size
+    return together.agg(*merged) if merged else together.count().drop("count")
 
 
 def _result(tables: Tables, view: str, snapshot_id: int, stages: dict[str, float]) -> RefreshResult:

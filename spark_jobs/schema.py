@@ -51,6 +51,11 @@ _SPARK = {iceberg: names[0] for iceberg, names in NAMES}
 _DECIMAL = re.compile(r"(?:decimal|dec|numeric)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
 _TEXT = re.compile(r"(?:varchar|char)\s*\(\s*\d+\s*\)")
 
+#: The column that a table's files have and the table does not show: which update a row came with. Its id is out of the
+#: way of declared columns, and below the ids that Iceberg keeps for itself.
+LINEAGE = "_update"
+LINEAGE_FIELD = NestedField(field_id=2_000_000_000, name=LINEAGE, field_type=LongType(), required=False)
+
 #: The column metadata key under which Spark reads and writes a Parquet field id.
 FIELD_ID = "parquet.field.id"
 
@@ -95,6 +100,11 @@ def build(columns: Columns, first_id: int = 1) -> Schema:
     if not fields:
         raise SchemaError("a table needs at least one column")
     return Schema(*fields)
+
+
+def with_lineage(schema: Schema) -> Schema:
+    """The schema of a table's files: they know of each row which update it came with, which the table does not show."""
+    return Schema(*schema.fields, LINEAGE_FIELD, schema_id=schema.schema_id)
 
 
 def columns_of(schema: Schema) -> list[tuple[str, str]]:

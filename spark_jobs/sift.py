@@ -60,14 +60,15 @@ def sift(
             files[file] += f"; first: {why(batch.malformed([file])[0])}"
     batch = batch.without(files=spoilt)
 
-    verdict = batch.judge(expectations)
+    released = {file for file, each in readable.items() if not each.source.gated}
+    verdict = batch.without(files=released).judge(expectations if len(released) < len(readable) else ())
     quality = list(verdict.quality)
     if key and (repeated := batch.repeated(key)):
         words = f"{repeated} rows repeat a key ({', '.join(key)}) within the batch"
         quality.append(("unique key", "warn", False, {"words": words, "unexpected": repeated}))
     if verdict.blocked:
-        files |= {file: "; ".join(verdict.blocked) for file in readable if file not in files}
-        rows = []
+        files |= {file: "; ".join(verdict.blocked) for file in readable if file not in files and file not in released}
+        rows = [row for row in rows if row[0] in {readable[file].source.update_id for file in released}]
     else:
         blamed = {row.file: verdict.block_rows[row.id] for row in batch.rows(verdict.block_rows)}
         files |= blamed

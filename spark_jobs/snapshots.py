@@ -15,6 +15,8 @@ MARKER = "freshet.marker"
 FOLDER = "freshet.folder"
 #: Says that a snapshot holds the rows of the one before it, in other files.
 UPKEEP = "freshet.upkeep"
+#: The backfill that put rows anew in the place of others. Like upkeep it carries on the marker before it.
+BACKFILL = "freshet.backfill"
 #: Looking for what was added over more snapshots than this takes longer than it saves.
 MOST_STEPS = 50
 
@@ -28,10 +30,10 @@ def marked(table: Table, marker: str) -> Snapshot | None:
 
     A batch is settled before the next begins and every one of them leaves a snapshot: with a newer batch in front, this
     one is in the table and its snapshot has expired. A refresh with a newer one in front would bring old rows back.
-    Upkeep carries the marker of what it tidied on, so the rule holds when that snapshot has expired too.
+    Upkeep and backfills carry the marker of what they tidied on, so the rule holds when that snapshot has expired too.
     """
     for snapshot in reversed(table.metadata.snapshots):
-        if said(snapshot).get(MARKER) == marker and UPKEEP not in said(snapshot):
+        if said(snapshot).get(MARKER) == marker and not {UPKEEP, BACKFILL} & said(snapshot).keys():
             return snapshot
     head = table.current_snapshot()
     newest = "" if head is None else said(head).get(MARKER, "")
@@ -74,10 +76,18 @@ def data_files(table: Table, snapshot: Snapshot) -> list[DataFile]:
 def added(table: Table, old: int, new: int) -> list[DataFile] | None:
     """The files that were added from one snapshot to a later one; None when more took place, or it is forgotten.
 
-    Upkeep in between changes files and no rows: it is stepped over.
+    Where all files of the old one are still there, the others were added, whatever has been forgotten in between.
+    Otherwise each step is looked at: upkeep changes files and no rows, and is stepped over.
     """
-    files: list[DataFile] = []
     after = snapshot_of(table, new)
+    old_snapshot = table.snapshot_by_id(old)
+    if old_snapshot is None:
+        return None
+    there = {file.file_path for file in data_files(table, old_snapshot)}
+    now = data_files(table, after)
+    if there <= {file.file_path for file in now}:
+        return [file for file in now if file.file_path not in there]
+    files: list[DataFile] = []
     for _ in range(MOST_STEPS):
         if after.snapshot_id == old:
             return files

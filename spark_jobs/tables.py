@@ -36,7 +36,7 @@ from sqlalchemy.exc import DBAPIError, ProgrammingError
 from spark_jobs import schema as schemas
 from spark_jobs.files import remove_folder
 from spark_jobs.schema import Columns, SchemaError
-from spark_jobs.snapshots import FOLDER, MARKER, UPKEEP, data_files, marked, said, snapshot_of
+from spark_jobs.snapshots import BACKFILL, FOLDER, MARKER, UPKEEP, data_files, marked, said, snapshot_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -228,14 +228,25 @@ class Tables:
 
     def rewrite(self, name: str, old: Sequence[str], files: Sequence[str], folder: str) -> int | None:
         """Put files in the place of others that hold the same rows; None when one of the others is gone by now."""
+        try:
+            return self._exchange(name, old, files, {FOLDER: folder, UPKEEP: "compacted"})
+        except Moved:
+            remove_folder(folder)
+            return None
 
+    def exchange(self, name: str, old: Sequence[str], files: Sequence[str], folder: str, backfill: int) -> int:
+        """Put files in the place of others as one overwrite snapshot, once for each backfill."""
+        return self._exchange(name, old, files, {FOLDER: folder, BACKFILL: str(backfill)})
+
+    def _exchange(self, name: str, old: Sequence[str], files: Sequence[str], summary: dict[str, str]) -> int:
         def stage(table: Table, change: Transaction, summary: dict[str, str]) -> None:
             head = table.current_snapshot()
-            there = {} if head is None else {file.file_path: file for file in data_files(table, head)}
+            there = {} if head is None else {str(file.file_path): file for file in data_files(table, head)}
             if head is None or not there.keys() >= set(old):
-                raise Moved(f"{name}: a file that was to be merged is no longer there")
-            # It holds what the head holds, and so says of itself what the head says.
-            summary |= {key: said(head)[key] for key in said(head).keys() - {FOLDER} if key.startswith("freshet.")}
+                raise Moved(f"{name}: a file that was to be replaced is no longer there")
+            # It stands for all work that the head stands for.
+            borrowed = said(head).keys() - {FOLDER, UPKEEP, BACKFILL}
+            summary |= {key: said(head)[key] for key in borrowed if key.startswith("freshet.")}
             new = _described(table, change, files)
             with change.update_snapshot(snapshot_properties=summary).overwrite() as snapshot:
                 for path in old:
@@ -243,11 +254,7 @@ class Tables:
                 for file in new:
                     snapshot.append_data_file(file)
 
-        try:
-            return self._commit(name, {FOLDER: folder, UPKEEP: "compacted"}, stage)
-        except Moved:
-            remove_folder(folder)
-            return None
+        return self._commit(name, summary, stage)
 
     def _commit(
         self, name: str, summary: dict[str, str], stage: Callable[[Table, Transaction, dict[str, str]], None]
@@ -257,7 +264,7 @@ class Tables:
             found = _done(table, summary)
             if found is not None:
                 if said(found)[FOLDER] != summary[FOLDER]:
-                    log.info("%s: another attempt at %s was first", name, summary[MARKER])
+                    log.info("%s: another attempt was first: %s", name, said(found)[FOLDER])
                     remove_folder(summary[FOLDER])
                 return int(found.snapshot_id)
             try:
@@ -383,14 +390,19 @@ def _tries(name: str) -> Iterator[int]:
 
 def _done(table: Table, summary: Mapping[str, str]) -> Snapshot | None:
     """The snapshot of this work, whoever made it. Upkeep's is known by its folder: it has no marker of its own."""
-    if UPKEEP not in summary:
-        return marked(table, summary[MARKER])
-    return next((each for each in table.snapshots() if said(each).get(FOLDER) == summary[FOLDER]), None)
+    for sign in (BACKFILL, UPKEEP):
+        if sign in summary:
+            sign = FOLDER if sign == UPKEEP else sign
+            return next((each for each in table.snapshots() if said(each).get(sign) == summary[sign]), None)
+    return marked(table, summary[MARKER])
 
 
 def _described(table: Table, change: Transaction, files: Sequence[str]) -> list[DataFile]:
     """Iceberg's description of Parquet files, from their footers; refuses files whose columns do not fit."""
-    return [parquet_file_to_data_file(table.io, change.table_metadata, file) for file in files]
+    schema = change.table_metadata.schema()
+    # The files' own column must be known here, or pyiceberg refuses it. Their description tells its range, too.
+    wider = change.table_metadata.model_copy(update={"schemas": [schemas.with_lineage(schema)]})
+    return [parquet_file_to_data_file(table.io, wider, file) for file in files]
 
 
 def _swap_schema(name: str, table: Table, change: Transaction, schema: Schema) -> None:

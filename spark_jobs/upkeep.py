@@ -22,7 +22,7 @@ from pyiceberg.table import Table
 
 from spark_jobs import schema
 from spark_jobs.files import remove_folder, write_frame
-from spark_jobs.snapshots import FOLDER, MARKER, data_files, number, said
+from spark_jobs.snapshots import FOLDER, MARKER, UPKEEP, data_files, number, said
 from spark_jobs.tables import Tables
 
 if TYPE_CHECKING:
@@ -49,14 +49,20 @@ class UpkeepResult:
 
 
 def keep_up(
-    *, spark: SparkSession, tables: Tables, name: str, needed: Collection[int], older_than: datetime
+    *,
+    spark: SparkSession,
+    tables: Tables,
+    name: str,
+    needed: Collection[int],
+    older_than: datetime,
+    open_backfills: Collection[int] = (),
 ) -> UpkeepResult:
     """Merge, expire what is not `needed` and from before `older_than`, sweep. One at a time for each table."""
     with tables.alone(name):
         return UpkeepResult(
             files_merged=merge(spark, tables, name),
             snapshots_expired=tables.expire(name, needed, older_than),
-            paths_removed=sweep(tables, name),
+            paths_removed=sweep(tables, name, open_backfills),
         )
 
 
@@ -76,15 +82,30 @@ def merge(spark: SparkSession, tables: Tables, name: str) -> int:
             continue
         paths = [str(file.file_path) for file in files]
         with tables.attempt(name, f"upkeep-{number(said(head)[MARKER])}") as folder:
-            frame = spark.read.schema(schema.spark_schema(table.schema())).parquet(*paths)
+            # Only what is loaded has updates.
+            loaded = said(head)[MARKER].startswith("batch-")
+            columns = schema.with_lineage(table.schema()) if loaded else table.schema()
+            frame = spark.read.schema(schema.spark_schema(columns)).parquet(*paths)
             size = sum(file.file_size_in_bytes for file in files)
-            written = write_frame(schema.cast(frame, table.schema()).coalesce(1 + size // LARGE_BYTES), folder)
+            written = write_frame(schema.cast(frame, columns).coalesce(1 + size // LARGE_BYTES), folder)
             if tables.rewrite(name, paths, written, folder) is not None:
                 merged += len(paths)
     return merged
 
 
-def sweep(tables: Tables, name: str) -> int:
+def tidied(tables: Tables, name: str) -> tuple[int, int] | None:
+    """(before, after): the snapshot whose rows upkeep has put into the files of the present one; None if it did not."""
+    table = tables.open(name)
+    head = table.current_snapshot()
+    before = head
+    while before is not None and UPKEEP in said(before):
+        before = None if before.parent_snapshot_id is None else table.snapshot_by_id(before.parent_snapshot_id)
+    if head is None or before is None or before.snapshot_id == head.snapshot_id:
+        return None
+    return int(before.snapshot_id), int(head.snapshot_id)
+
+
+def sweep(tables: Tables, name: str, open_backfills: Collection[int] = ()) -> int:
     """Remove files that no snapshot refers to and no attempt can still commit; returns how many paths."""
     table = tables.open(name)
     head = table.current_snapshot()
@@ -95,8 +116,11 @@ def sweep(tables: Tables, name: str) -> int:
     referred = _referred(table)
     kept = {path.rsplit("/", 1)[0] for path in referred} | {said(each).get(FOLDER) for each in table.snapshots()}
     for folder, _ in _children(f"{table.location()}/data"):
-        attempt = re.fullmatch(r"\w+-(\d+)-[0-9a-f]{32}", folder.rsplit("/", 1)[-1])
-        if folder not in kept and attempt and int(attempt[1]) <= newest:
+        last = folder.rsplit("/", 1)[-1]
+        attempt = re.fullmatch(r"\w+-(\d+)-[0-9a-f]{32}", last)
+        backfill = re.fullmatch(r"backfill-(\d+)\.\d+-[0-9a-f]{32}", last)
+        litter = (attempt and int(attempt[1]) <= newest) or (backfill and int(backfill[1]) not in open_backfills)
+        if folder not in kept and litter:
             remove_folder(folder)
             removed += 1
     # A commit that was prepared before this head was made can no longer succeed, nor can what it wrote be needed.

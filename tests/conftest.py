@@ -15,7 +15,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,12 @@ def template(postgres: Settings) -> str:
 @pytest.fixture
 def database(postgres: Settings, template: str) -> Iterator[Any]:
     """An empty ledger of the test's own."""
+    with new_database(postgres, template) as database:
+        yield database
+
+
+@contextmanager
+def new_database(postgres: Settings, template: str) -> Iterator[Any]:
     from scheduler_plugin.store.database import Database
 
     name = f"test_{uuid.uuid4().hex[:12]}"

@@ -12,6 +12,9 @@ from types import MappingProxyType
 BENCHMARKS: Mapping[str, str] = MappingProxyType(
     {
         "brain": "time and memory of arrivals and decisions, by size of the warehouse",
+        "freshness": "default policy beside FIFO at half, full and double load, and in a surge, on the real services",
+        "views": "refresh by difference against in full, what a query adds, choosing versions",
+        "load": "a large batch and many small files, beside bare Spark, DuckDB and pyarrow",
         "latency": "from a landing file to a fresh view, beside the plain ways",
     }
 )

@@ -32,5 +32,16 @@ class ExactSum:
         self.add(-number)
 
     @property
+    def units(self) -> int:
+        """The sum itself, unrounded, for keeping."""
+        return self._units
+
+    @classmethod
+    def of(cls, units: int) -> "ExactSum":
+        found = cls()
+        found._units = units
+        return found
+
+    @property
     def value(self) -> float:
         return self._units / _ONE

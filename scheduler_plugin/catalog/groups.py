@@ -1,4 +1,4 @@
-"""Reads `groups:`, which divides the slots: a group's objects have its slots to themselves and use no others."""
+"""Reads `groups:`, which divides the slots: a group's objects have the first right to its slots; idle ones are lent."""
 
 from collections.abc import Collection, Sequence
 

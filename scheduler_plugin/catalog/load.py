@@ -15,6 +15,7 @@ from typing import Any
 from scheduler_plugin.brain.policies import POLICIES
 from scheduler_plugin.brain.policy import PolicyError
 from scheduler_plugin.catalog import values
+from scheduler_plugin.catalog.alerts import read_alerts
 from scheduler_plugin.catalog.expectations import read_expectations
 from scheduler_plugin.catalog.feeds import read_feed
 from scheduler_plugin.catalog.graph import cycles, levels
@@ -77,10 +78,15 @@ class _Reader:
         tick_seconds = top.take("tick_seconds", values.positive, 5.0)
         retention = self.retention(top.take("retention", mapping, {}) or {})
         policy = self.policy(top.take("policy", mapping, {}) or {})
+        in_a_burst = Fields(self.problems, f"{self.here}: burst", top.take("burst", mapping, {}) or {})
+        half_life = top.take("access_half_life", values.duration, 600.0)
+        burst_bytes = in_a_burst.take("backlog_bytes", values.whole, None)
+        in_a_burst.done()
         feeds, tables = self.feeds(top.take("feeds", mapping) or {})
         views = self.views(top.take("views", mapping, {}) or {}, tables)
         named_groups = self.entries("group", top.take("groups", mapping, {}) or {})
         groups = read_groups(self.here, named_groups, slots, {**tables, **views}, self.problems)
+        alerts = read_alerts(self.entries("alert", top.take("alerts", mapping, {}) or {}))
         top.done()
         found = self.graph(tables, views)
         self.problems.raise_if_any()
@@ -88,8 +94,11 @@ class _Reader:
             path=self.path,
             slots=slots,
             groups=MappingProxyType(groups),
+            alerts=MappingProxyType(alerts),
             policy=policy,
             tick_seconds=tick_seconds,
+            burst_bytes=burst_bytes,
+            access_half_life=half_life,
             retention=retention,
             feeds=MappingProxyType(feeds),
             tables=MappingProxyType(tables),
@@ -104,7 +113,7 @@ class _Reader:
         day = 86400.0
         retention = Retention(
             archive=fields.take("archive", values.duration, 365 * day),
-            snapshots=fields.take("snapshots", values.duration, 1 * day),
+            snapshots=fields.take("snapshots", values.duration, 1800.0),
             history=fields.take("history", values.duration, 90 * day),
             airflow=fields.take("airflow", values.duration, 30 * day),
         )

@@ -11,6 +11,8 @@ from pathlib import Path
 from re import Pattern
 from typing import Any, Literal
 
+from scheduler_plugin.catalog.alerts import Alert
+
 OnFail = Literal["block", "drop", "warn"]
 DEFAULT_OWNER = "freshet"
 
@@ -129,7 +131,7 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Objects whose jobs have these slots to themselves and use no others."""
+    """Objects whose jobs have the first right to these slots; idle ones are lent."""
 
     name: str
     slots: int
@@ -182,8 +184,13 @@ class Catalog:
     path: Path
     slots: int
     groups: Mapping[str, Group]
+    alerts: Mapping[str, Alert]
     policy: Policy
     tick_seconds: float
+    #: When more unprocessed bytes wait than this, what frees most of them per second goes first; None: never.
+    burst_bytes: int | None
+    #: Seconds in which a read loses half its weight in the popularity.
+    access_half_life: float
     retention: Retention
     feeds: Mapping[str, Feed]
     tables: Mapping[str, Table]

@@ -13,6 +13,7 @@ materialized views whose snapshots a refresh is computed from, `virtual` the SQL
 
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from scheduler_plugin.brain import objects as brain
@@ -35,6 +36,8 @@ def catalog_row(catalog: Catalog) -> CatalogRow:
             ],
             "policy": {"name": catalog.policy.name, "params": dict(catalog.policy.params)},
             "tick_seconds": catalog.tick_seconds,
+            "burst_bytes": catalog.burst_bytes,
+            "alerts": [asdict(alert) for alert in catalog.alerts.values()],
         },
         objects=[
             *(
@@ -66,7 +69,7 @@ def declared(row: CatalogRow) -> list[brain.Declared]:
             access=item.spec["access"] * item.spec["weight"],
             period=item.spec["period"],
         )
-        if item.kind == "table"
+        if item.kind != "view"
         else brain.View(
             name=item.name,
             parents=tuple(item.parents),

@@ -21,6 +21,8 @@ def render(board: Board, *, title: str, note: str = "") -> RenderableType:
     parts: list[RenderableType] = [head]
     if note:
         parts.append(Text(note, style="dim"))
+    if board.incidents:
+        parts.append(Panel(_incidents(board), title="incidents", border_style="yellow"))
     parts += [_objects(board.objects), Panel(_decisions(board.decisions, board.at), title="latest decisions")]
     return Group(*parts)
 
@@ -41,6 +43,23 @@ def _summary(board: Board) -> str:
     else:
         words.append("the first tick has not happened yet")
     return " · ".join(words)
+
+
+def _incidents(board: Board) -> Text:
+    """Breaches first, then what is foreseen; a foreseen one says how long is left."""
+    order = ("overload", "breach", "failing", "blocked_batch", "silent_feed", "predicted_breach")
+    lines = []
+    for each in sorted(board.incidents, key=lambda each: (order.index(each.kind), each.object or ""))[:12]:
+        style = "red" if each.kind in ("breach", "failing") else "yellow"
+        words = each.summary
+        if each.kind == "predicted_breach":
+            left = each.body["at"] - board.at.timestamp()
+            words = f"{each.object} will breach its limit of {each.body['limit']:g} s in {_seconds(max(left, 0.0))}"
+            words += f" ({each.body['cause']})"
+        lines.append(Text(words, style=style))
+    if len(board.incidents) > 12:
+        lines.append(Text(f"and {len(board.incidents) - 12} more", style="dim"))
+    return Text("\n").join(lines)
 
 
 def _objects(objects: Sequence[ObjectReport]) -> Table:

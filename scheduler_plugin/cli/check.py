@@ -27,6 +27,15 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def refreshes(catalog: Catalog) -> dict[str, dict[str, str]]:
+    """Materialized view -> parent -> how the view is refreshed when that parent alone grows."""
+    from scheduler_plugin.catalog.rows import catalog_row
+    from spark_jobs.difference import ways
+
+    views = (row for row in catalog_row(catalog).objects if row.kind == "view" and row.materialized)
+    return {row.name: ways(row.spec["sql"], row.spec["virtual"], row.spec["reads"]) for row in views}
+
+
 def summary(catalog: Catalog) -> dict[str, Any]:
     return {
         "ok": True,
@@ -38,6 +47,7 @@ def summary(catalog: Catalog) -> dict[str, Any]:
         "tables": len(catalog.tables),
         "views": len(catalog.views),
         "virtual_views": sum(not view.materialized for view in catalog.views.values()),
+        "refreshes": refreshes(catalog),
         "levels": [[{"name": name, "parents": catalog.parents(name)} for name in level] for level in catalog.levels],
     }
 
@@ -49,6 +59,7 @@ def prose(catalog: Catalog) -> str:
         f"{len(catalog.levels)} levels, {catalog.slots} slots, policy {catalog.policy.name}. No problems."
     ]
     width = max(map(len, catalog.order))
+    how = refreshes(catalog)
     for number, level in enumerate(catalog.levels):
         lines.append(f"level {number}")
         for name in level:
@@ -59,4 +70,5 @@ def prose(catalog: Catalog) -> str:
                 view = catalog.views[name]
                 told = f"{'reads' if view.materialized else 'virtual, reads'} {', '.join(view.parents)}"
             lines.append(f"  {name:<{width}}  {told}")
+            lines += [f"  {'':<{width}}    when {parent} grows, {way}" for parent, way in how.get(name, {}).items()]
     return "\n".join(lines)

@@ -33,8 +33,8 @@ def me() -> str:
 
 
 def print_json(items: Sequence[Any]) -> None:
-    print(json.dumps([asdict(each) for each in items], indent=2, default=_plain))
+    print(json.dumps([asdict(each) for each in items], indent=2, default=plain))
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
     return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -1,6 +1,11 @@
 """Run one policy over one workload and print the result as JSON.
 
-The workload is a JSON file, or - for standard input. docs/simulator.md describes the models, fields and measures.
+    freshet simulate --workload traffic.json --policy qoda --param relation_order=any --param schedule=0
+
+The workload names its model. docs/simulator/ describes the six models, their fields, policies and measures; `freshet
+policies --json` lists which model knows which policy. Parameters: `schedule=0` leaves the schedule out (all models),
+`relation_order=arrival|any` and `every=S` (refresh), `B=N` (queries), `seed=N` where something is random.
+A workload, policy or parameter that cannot be used ends with exit code 2 and one line on what is wrong.
 """
 
 import argparse

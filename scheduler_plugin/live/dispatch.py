@@ -4,7 +4,9 @@ The decision's run id goes with the request, so sending twice makes one run: Air
 """
 
 import logging
+import time
 from collections.abc import Sequence
+from datetime import datetime
 
 import httpx
 
@@ -15,10 +17,20 @@ log = logging.getLogger(__name__)
 
 #: The tag that every DAG of ours carries.
 TAG = "freshet"
+ALERTS_DAG = "freshet_alerts"
+#: The pool whose places are the slots.
+POOL = "freshet"
 
 
 class DispatchError(Exception):
     """Airflow did not take a run; the decision stays undispatched and is sent again at the next tick."""
+
+
+class UnreachableError(DispatchError):
+    """Airflow's API does not answer at all."""
+
+    def __init__(self, where: str, error: Exception) -> None:
+        super().__init__(f"Airflow's API at {where} cannot be reached: {error}")
 
 
 class Airflow:
@@ -42,11 +54,57 @@ class Airflow:
                 f"{answer.text[:300]}"
             )
 
+    def give_up(self, dag_id: str, run_id: str) -> None:
+        """Marks a run as failed, which ends its job and frees its place in the pool. One that is not there is fine."""
+        answer = self._request("PATCH", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}", json={"state": "failed"})
+        if answer.status_code not in (200, 404):
+            log.warning("Airflow answered %d to ending run %s of %s", answer.status_code, run_id, dag_id)
+
+    def clear(self, dag_id: str, run_id: str) -> None:
+        """Clears a run, as somebody might in the UI: its task runs again under the same run id."""
+        answer = self._request("POST", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/clear", json={"dry_run": False})
+        if answer.status_code != 200:
+            raise DispatchError(f"Airflow answered {answer.status_code} to clearing run {run_id} of {dag_id}")
+
+    def set_pool(self, slots: int) -> None:
+        """Makes the pool of the jobs as large as there are slots."""
+        body = {"name": POOL, "slots": slots, "description": "Freshet's slots; the catalog says how many."}
+        found = self._request("GET", f"/api/v2/pools/{POOL}")
+        if found.status_code == 200 and found.json()["slots"] == slots:
+            return
+        if found.status_code == 200:
+            answer = self._request(
+                "PATCH", f"/api/v2/pools/{POOL}", params={"update_mask": "slots"}, json={**body, "pool": POOL}
+            )
+        else:
+            answer = self._request("POST", "/api/v2/pools", json=body)
+        if answer.status_code not in (200, 201, 409):
+            raise DispatchError(f"Airflow answered {answer.status_code} to the pool {POOL}: {answer.text[:300]}")
+
+    def alert(self, incident: int, what: str) -> None:
+        """Makes the run that tells people of an incident, if it is not there already."""
+        body = {"dag_run_id": f"incident-{incident}-{what}", "logical_date": None}
+        answer = self._request("POST", f"/api/v2/dags/{ALERTS_DAG}/dagRuns", json=body)
+        if answer.status_code not in (200, 409):
+            raise DispatchError(f"Airflow answered {answer.status_code} to an alert: {answer.text[:300]}")
+
     def trigger(self, dag_id: str, conf: dict[str, str]) -> None:
         """Starts a run of any DAG."""
         answer = self._request("POST", f"/api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None, "conf": conf})
         if answer.status_code != 200:
             raise DispatchError(f"Airflow answered {answer.status_code} to a run of {dag_id}: {answer.text[:300]}")
+
+    def empty_task_seconds(self, dag_id: str) -> float:
+        """From a request to run a DAG by hand, whose task then has nothing to do, until its task has started."""
+        began = time.time()
+        answer = self._request("POST", f"/api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None})
+        run = answer.json()["dag_run_id"]
+        while True:
+            found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run}/taskInstances").json()
+            started = [each["start_date"] for each in found["task_instances"] if each["start_date"]]
+            if started:
+                return datetime.fromisoformat(started[0]).timestamp() - began
+            time.sleep(0.1)
 
     def paused(self) -> frozenset[str]:
         """The ids of our DAGs that somebody has paused."""
@@ -73,7 +131,9 @@ class Airflow:
                     **content,  # type: ignore[arg-type]
                 )
             except httpx.HTTPError as error:
-                raise DispatchError(f"Airflow's API at {self._settings.api_url} cannot be reached: {error}") from error
+                raise UnreachableError(
+                    f"Airflow's API at {self._settings.api_url} cannot be reached: {error}"
+                ) from error
             # An expired token is answered with 401, one signed before the server's restart with 403.
             if answer.status_code not in (401, 403) or last_try:
                 return answer
@@ -85,7 +145,7 @@ class Airflow:
         try:
             answer = self._client.post("/auth/token", json=who)
         except httpx.HTTPError as error:
-            raise DispatchError(f"Airflow's API at {self._settings.api_url} cannot be reached: {error}") from error
+            raise UnreachableError(self._settings.api_url, error) from error
         if answer.status_code not in (200, 201):
             raise DispatchError(f"Airflow refused to log {who['username']} in: {answer.status_code}")
         self._token = answer.json()["access_token"]

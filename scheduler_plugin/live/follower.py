@@ -6,15 +6,21 @@ same: ranks, impacts and reasons on the page are the policy's own, never a secon
 
 import math
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from scheduler_plugin.brain import Explanation
+from scheduler_plugin.live import memory
+from scheduler_plugin.live.explain import ObjectExplanation, explained
+from scheduler_plugin.live.outlook import expected_fresh
 from scheduler_plugin.live.scheduler import Scheduler
 from scheduler_plugin.store import freshness, objects
 from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.models import EventKind
+
+#: Playing the queue forward costs more than a look; for so long a prediction stands.
+PREDICT_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,15 +29,19 @@ class Figures:
 
     #: None while it is fresh, or virtual: there is nothing to lose by waiting.
     impact: float | None
-    #: 1 is next; None when it cannot start now.
+    #: 1 is next of its group; None when it cannot start now.
     rank: int | None
     dirty: int
     popularity: float
     #: Expected slot-seconds of its next job.
     cost: float
     level: int
+    #: The most it should be behind, with what somebody has set for a while; in seconds.
+    limit: float | None
     #: Why it may not start although it is stale.
     held: Sequence[str]
+    #: When it will probably be fresh, if nothing new arrives; None when that is not foreseeable.
+    fresh_at: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +63,8 @@ class Follower:
         self._lock = threading.Lock()
         self._scheduler: Scheduler | None = None
         self._seen = 0
+        self._predicted_at = -math.inf
+        self._fresh_at: Mapping[str, float] = {}
 
     @contextmanager
     def caught_up(self, now: float) -> Iterator[Scheduler | None]:
@@ -61,9 +73,10 @@ class Follower:
             try:
                 self._follow()
                 if self._scheduler is not None:
-                    # Also ends the pauses after failures that are over; what it would start is the loop's business.
-                    self._scheduler.choose(now)
+                    self._scheduler.pass_time(now)
                 yield self._scheduler
+            except LookupError:
+                raise  # a question that has no answer; what is known is sound
             except BaseException:
                 self._scheduler = None
                 raise
@@ -73,53 +86,51 @@ class Follower:
         with self.caught_up(now) as scheduler:
             if scheduler is None:
                 return Outlook(objects={}, backlog=0.0, slots=0, policy="")
-            warehouse, policy = scheduler.warehouse, scheduler.policy
-            ranks = {each.object: rank for rank, each in enumerate(policy.candidates(warehouse, now), start=1)}
-            found = {}
-            for position, name in enumerate(warehouse.graph.names):
-                wants = not warehouse.is_fresh(name) and not warehouse.graph.virtual[position]
-                impact = policy.impact(warehouse, position, now) if wants else None
-                found[name] = Figures(
-                    impact=impact if impact is not None and math.isfinite(impact) else None,
-                    rank=ranks.get(name),
-                    dirty=warehouse.dirty(position),
-                    popularity=warehouse.popularity(position),
-                    cost=warehouse.cost(position),
-                    level=warehouse.graph.level[position],
-                    held=sorted(scheduler.holds.reasons.get(name, ())),
-                )
-            return Outlook(
-                objects=found, backlog=warehouse.backlog, slots=warehouse.slots, policy=scheduler.policy_name
-            )
+            if time.monotonic() - self._predicted_at > PREDICT_SECONDS:
+                self._fresh_at = expected_fresh(scheduler, now)
+                self._predicted_at = time.monotonic()
+            return self._outlook(scheduler, now)
 
-    def explain(self, name: str, now: float) -> Explanation | None:
+    def explain(self, name: str, now: float) -> ObjectExplanation | None:
         """Why the object is, or is not, next."""
         with self.caught_up(now) as scheduler:
-            if scheduler is None or name not in scheduler.rows:
-                return None
-            return scheduler.policy.explain(scheduler.warehouse, now, name)
+            return None if scheduler is None or name not in scheduler.rows else explained(scheduler, name, now)
+
+    def _outlook(self, scheduler: Scheduler, now: float) -> Outlook:
+        warehouse = scheduler.warehouse
+        ranks: dict[str, int] = {}
+        for share in scheduler.policy.shares:
+            found = share.policy.candidates(warehouse, now)
+            ranks |= {each.object: rank for rank, each in enumerate(found, start=1)}
+        figures = {}
+        for position, name in enumerate(warehouse.graph.names):
+            fresh = warehouse.is_fresh(name)
+            impact = None
+            if not fresh and not warehouse.graph.virtual[position]:
+                impact = scheduler.policy.share_of(name).policy.impact(warehouse, position, now)
+            reasons = scheduler.holds.reasons.get(name, {})
+            figures[name] = Figures(
+                impact=impact if impact is not None and math.isfinite(impact) else None,
+                rank=ranks.get(name),
+                dirty=warehouse.dirty(position),
+                popularity=warehouse.popularity(position),
+                cost=warehouse.cost(position),
+                level=warehouse.graph.level[position],
+                limit=scheduler.limit(name),
+                held=[f"{reason} {told}".strip() for reason, told in sorted(reasons.items())],
+                fresh_at=None if fresh else self._fresh_at.get(name),
+            )
+        return Outlook(objects=figures, backlog=warehouse.backlog, slots=warehouse.slots, policy=scheduler.policy_name)
 
     def _follow(self) -> None:
         while events := freshness.events_after(self._database, self._seen):
-            if self._scheduler is None or any(each.kind == EventKind.CATALOG_CHANGED for each in events):
-                self._begin_anew()
-                if self._scheduler is None:
+            changed = any(each.kind == EventKind.CATALOG_CHANGED for each in events)
+            if self._scheduler is None or changed:
+                catalog = objects.in_force(self._database)
+                if catalog is None:
                     return
-                continue
-            for event in events:
-                self._scheduler.apply(event)
+                self._scheduler = memory.at_event(self._database, events[-1].id, catalog=catalog)
+            else:
+                for event in events:
+                    self._scheduler.apply(event)
             self._seen = events[-1].id
-
-    def _begin_anew(self) -> None:
-        """The catalog in force with the log from its beginning: what was defined anew begins with its definition."""
-        catalog = objects.in_force(self._database)
-        first = freshness.events_after(self._database, 0, limit=1)
-        if catalog is None or not first:
-            return
-        scheduler = Scheduler(catalog, since=first[0].at.timestamp())
-        seen = 0
-        while events := freshness.events_after(self._database, seen):
-            for event in events:
-                scheduler.apply(event)
-            seen = events[-1].id
-        self._scheduler, self._seen = scheduler, seen

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import decisions
+from scheduler_plugin.store import backfills, decisions
 from scheduler_plugin.store.database import Database
 
 log = logging.getLogger(__name__)
@@ -21,6 +21,8 @@ logging.getLogger("pyiceberg.io").setLevel(logging.WARNING)
 
 #: Seconds between two signs of life of a running job.
 BEAT_SECONDS = 2.0
+#: Every so many decisions a view is refreshed the way that seems dearer, where both are possible.
+EXPLORE_EVERY = 200
 
 
 def run(settings: Settings, decision: int, attempt: int) -> bool:
@@ -36,6 +38,8 @@ def run(settings: Settings, decision: int, attempt: int) -> bool:
             return False
         log.info("Decision %d: %s %s. %s", decision, _verb(claim), claim.object, claim.why)
         try:
+            if claim.kind == backfills.KIND and claim.piece is None:
+                raise BackfillStoppedError(f"{claim.object} was stopped before this piece of it began")
             with _beating(database, claim):
                 outcome = _work(settings, claim)
         except Exception as error:
@@ -48,20 +52,30 @@ def run(settings: Settings, decision: int, attempt: int) -> bool:
         database.close()
 
 
+class BackfillStoppedError(Exception):
+    """Nobody wants the piece any more."""
+
+
 def _verb(claim: decisions.Claim) -> str:
+    if claim.piece is not None:
+        return f"{claim.piece.what} {claim.piece.object} for"
     return f"load {len(claim.updates)} file(s) into" if claim.kind == "table" else "refresh"
 
 
 def _work(settings: Settings, claim: decisions.Claim) -> decisions.Outcome:
     # Spark and Iceberg are heavy to import; a warm executor has them loaded before it forks.
     from spark_jobs.load import SourceFile, load_batch
-    from spark_jobs.refresh import refresh_view
+    from spark_jobs.refresh import Measured, refresh_view
     from spark_jobs.session import spark_session
     from spark_jobs.tables import Tables
 
     tables = Tables(settings.database_url, settings.warehouse)
     spec = claim.spec
     with spark_session(settings.spark_remote) as spark:
+        if claim.piece is not None:
+            from scheduler_plugin.live.backfill_job import run_piece
+
+            return run_piece(spark, tables, claim, claim.piece)
         if claim.kind == "view":
             refreshed = refresh_view(
                 spark=spark,
@@ -71,6 +85,8 @@ def _work(settings: Settings, claim: decisions.Claim) -> decisions.Outcome:
                 reads=claim.reads,
                 virtual=spec["virtual"],
                 marker=claim.marker,
+                measured={way: Measured(seconds=s, bytes_in=b) for way, (s, b) in claim.measured.items()},
+                explore=claim.decision % EXPLORE_EVERY == 0,
             )
             return decisions.Outcome(
                 snapshot_id=refreshed.snapshot_id,
@@ -78,6 +94,7 @@ def _work(settings: Settings, claim: decisions.Claim) -> decisions.Outcome:
                 bytes_in=refreshed.bytes_in,
                 bytes_out=refreshed.bytes_out,
                 stages=refreshed.stages,
+                way=refreshed.way,
             )
         interval = spec.get("interval") or {}
         loaded = load_batch(
@@ -86,7 +103,9 @@ def _work(settings: Settings, claim: decisions.Claim) -> decisions.Outcome:
             table=claim.object,
             columns=[tuple(column) for column in spec["columns"]],
             format=spec["format"],
-            files=[SourceFile(update_id=u.id, path=u.path, size=u.size_bytes) for u in claim.updates],
+            files=[
+                SourceFile(update_id=u.id, path=u.path, size=u.size_bytes, gated=not u.ungated) for u in claim.updates
+            ],
             marker=claim.marker,
             key=spec["key"],
             interval=interval.get("column"),
@@ -114,10 +133,20 @@ def _work(settings: Settings, claim: decisions.Claim) -> decisions.Outcome:
 def _tell(claim: decisions.Claim, outcome: decisions.Outcome) -> None:
     stages = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in outcome.stages.items())
     log.info("%s: %d rows in snapshot %s (%s)", claim.object, outcome.rows, outcome.snapshot_id, stages)
+    for _, on_fail, passed, detail in outcome.quality:
+        log.log(logging.INFO if passed else logging.WARNING, "Expectation %s", _said(on_fail, passed, detail["words"]))
     for update, reason in outcome.quarantined_files:
         log.warning("%s: update %d is in quarantine: %s", claim.object, update, reason)
     if outcome.quarantined_rows:
         log.warning("%s: %d row(s) are in quarantine", claim.object, len(outcome.quarantined_rows))
+
+
+def _said(on_fail: str, passed: bool, words: str) -> str:
+    """An expectation's result for the log: what it asks, what was found, and what follows from it."""
+    if passed:
+        return words
+    so = {"block": "the files are kept out", "drop": "the rows are kept out", "warn": "written down, and loaded"}
+    return f"not met: {words}; {so[on_fail]}"
 
 
 @contextmanager

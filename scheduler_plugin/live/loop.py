@@ -15,19 +15,33 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from scheduler_plugin.catalog import CatalogError, catalog_path, load_catalog
 from scheduler_plugin.catalog.rows import catalog_row
+from scheduler_plugin.live import memory
 from scheduler_plugin.live.announce import landings
 from scheduler_plugin.live.courier import Courier
 from scheduler_plugin.live.landing import LandingWatcher
 from scheduler_plugin.live.listing import LandingLister
-from scheduler_plugin.live.scheduler import PAUSED, Scheduler
+from scheduler_plugin.live.metrics import Metrics, standing
+from scheduler_plugin.live.scheduler import PARENT_BLOCKED, PAUSED, Scheduler
+from scheduler_plugin.live.watch import Watch
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import accesses, decisions, demands, freshness, lease, objects
+from scheduler_plugin.store import (
+    accesses,
+    checkpoints,
+    decisions,
+    demands,
+    freshness,
+    incidents,
+    lease,
+    objects,
+    quarantine,
+)
 from scheduler_plugin.store.database import Database, Listener, log_events
 from scheduler_plugin.store.freshness import LoggedEvent
 from scheduler_plugin.store.models import EventKind
@@ -35,9 +49,10 @@ from scheduler_plugin.store.models import EventKind
 log = logging.getLogger(__name__)
 
 LEASE = timedelta(seconds=6)
-#: A read loses half its weight in the popularity every so long.
-ACCESS_HALF_LIFE = timedelta(minutes=10)
 LEARN_ACCESS_SECONDS = 5.0
+#: A checkpoint is written every so many events.
+CHECKPOINT_EVENTS = 5000
+WATCH_SECONDS = 5.0
 TICK_DAG = "freshet_tick"
 
 
@@ -74,15 +89,21 @@ class Loop:
         self._holder = holder
         self._epoch = epoch
         self._renewed = time.monotonic()
-        self._learnt_access = 0.0
+        self._learn_next = 0.0
+        self._look_next = 0.0
         self._catalog = load_catalog(catalog_path())
         self._catalog_problem: str | None = None
         self._landing: list[LandingWatcher | LandingLister] = []
-        self._courier = Courier(settings, database)
+        self._courier = Courier(settings, database, self._catalog.slots)
+        self._courier.alerts = bool(self._catalog.alerts)
         objects.take_in(database, catalog_row(self._catalog))
         self._seen = 0
+        self._kept = checkpoints.last_id(database)
         self._changes: list[freshness.Change] = []
         self._scheduler = self._rebuilt()
+        self._watch = Watch(incidents.open_keys(database))
+        self._watch_next = 0.0
+        self._metrics = Metrics()
 
     def run(self, stop: threading.Event, until: float) -> None:
         with ExitStack() as stack:
@@ -137,7 +158,30 @@ class Loop:
                 "holder": self._holder,
             },
         )
+        self._keep_checkpoint()
+        self._keep_watch()
+        self._metrics.tick(
+            seconds=time.monotonic() - began,
+            decided=len(decided),
+            failed=sum(event.kind == EventKind.JOB_FAILED for event in events),
+            quarantined_rows=sum(event.body.get("quarantined_rows", 0) for event in events),
+        )
         return bool(decided)
+
+    def _keep_watch(self) -> None:
+        """Every few seconds: is every promise kept, and will it be? It costs as much as the warehouse is large."""
+        began = time.monotonic()
+        if began < self._watch_next:
+            return
+        now = max(time.time(), self._scheduler.warehouse.now)
+        begun, over = self._watch.look(self._scheduler, now)
+        incidents.change(self._database, self._epoch, begun, over)
+        for each in begun:
+            log.warning("%s", each.summary)
+        if self._metrics.on:
+            self._metrics.standing(*standing(self._scheduler, self._watch, now))
+        # In a large warehouse less often, so that the tick keeps most of its time.
+        self._watch_next = time.monotonic() + max(WATCH_SECONDS, 10 * (time.monotonic() - began))
 
     def _state(self) -> str:
         if self._courier.paused is None:
@@ -158,24 +202,29 @@ class Loop:
 
     def _rebuilt(self, upto: int | None = None) -> Scheduler:
         """The catalog in force with the log replayed as far as its consequences are written down, or to `upto`."""
-        catalog = objects.in_force(self._database)
+        catalog = objects.in_force(self._database, backfills=True)
         assert catalog is not None, "a loop takes its catalog in before it looks for it"
-        noted = freshness.last_noted_event(self._database) if upto is None else upto
-        first, *_ = freshness.events_after(self._database, 0, limit=1)
-        scheduler = Scheduler(catalog, since=first.at.timestamp())
-        seen, at = 0, first.at
-        while events := freshness.events_after(self._database, seen, upto=max(noted, first.id)):
-            for event in events:
-                scheduler.apply(event)
-            seen, at = events[-1].id, events[-1].at
+        if upto is None:
+            first, *_ = freshness.events_after(self._database, 0, limit=1)
+            upto = max(freshness.last_noted_event(self._database), first.id)
+        scheduler = memory.at_event(self._database, upto, catalog=catalog)
+        at = datetime.fromtimestamp(scheduler.warehouse.now, UTC)
         # Where the catalog changed what an object is, its history gets a new spell.
         told = freshness.open_spells(self._database)
         self._changes = [change for change in self._changes if change.object in scheduler.rows]
         for change in scheduler.standing(at):
             if told.get(change.object) != (change.fresh, change.current_to):
                 self._changes.append(change)
-        self._seen = seen
+        self._seen = upto
         return scheduler
+
+    def _keep_checkpoint(self) -> None:
+        """Now and then, so that neither a new loop nor a question about the past replays much of the log."""
+        if self._seen - self._kept >= CHECKPOINT_EVENTS:
+            at = datetime.fromtimestamp(self._scheduler.warehouse.now, UTC)
+            state = memory.dump(self._scheduler)
+            checkpoints.write(self._database, self._epoch, event_id=self._seen, at=at, state=state)
+            self._kept = self._seen
 
     def _keep_lease(self) -> None:
         if time.monotonic() - self._renewed < LEASE.total_seconds() / 3:
@@ -188,8 +237,15 @@ class Loop:
     # The catalog ------------------------------------------------------------------------------------------------
 
     def _follow_catalog(self) -> None:
-        if self._catalog.unchanged_on_disk():
+        began = time.monotonic()
+        if began < self._look_next:
             return
+        if not self._catalog.unchanged_on_disk():
+            self._read_catalog()
+        # A look costs as much as the catalog has files.
+        self._look_next = time.monotonic() + 20 * (time.monotonic() - began)
+
+    def _read_catalog(self) -> None:
         try:
             changed = load_catalog(catalog_path())
         except CatalogError as error:
@@ -200,6 +256,7 @@ class Loop:
         self._catalog, self._catalog_problem = changed, None
         if objects.take_in(self._database, catalog_row(changed)):
             log.info("A changed catalog is in force.")
+            self._courier.slots, self._courier.alerts = changed.slots, bool(changed.alerts)
             self._stop_landing()
             self._watch_landing()
 
@@ -218,11 +275,16 @@ class Loop:
     def _log_holds(self) -> None:
         if self._courier.paused is None:
             return
-        held, released = self._scheduler.to_hold(self._courier.paused)
-        if held or released:
+        blocked = quarantine.blocked_tables(self._database) if self._scheduler.waits_for_tables else ()
+        events: list[tuple[EventKind, str | None, Mapping[str, Any]]] = []
+        for reason, (held, released) in (
+            (PAUSED, self._scheduler.to_hold(self._courier.paused)),
+            (PARENT_BLOCKED, self._scheduler.to_hold_above(blocked)),
+        ):
+            events += [(EventKind.HELD, name, {"by": reason}) for name in held]
+            events += [(EventKind.RELEASED, name, {"by": reason}) for name in released]
+        if events:
             with self._database.logging_transaction() as (connection, now):
-                events = [(EventKind.HELD, name, {"by": PAUSED}) for name in held]
-                events += [(EventKind.RELEASED, name, {"by": PAUSED}) for name in released]
                 log_events(connection, now, events)
             self._take_in(freshness.events_after(self._database, self._seen))
 
@@ -234,11 +296,15 @@ class Loop:
             self._take_in(freshness.events_after(self._database, self._seen))
 
     def _learn_access(self) -> None:
-        if time.monotonic() - self._learnt_access < LEARN_ACCESS_SECONDS:
+        began = time.monotonic()
+        if began < self._learn_next:
             return
-        self._learnt_access = time.monotonic()
-        prior_share = 0.5 ** ((time.time() - self._scheduler.since) / ACCESS_HALF_LIFE.total_seconds())
-        learnt = self._scheduler.accesses(accesses.per_minute(self._database, ACCESS_HALF_LIFE), prior_share)
+        half_life = self._catalog.access_half_life
+        prior_share = 0.5 ** ((time.time() - self._scheduler.since) / half_life)
+        per_minute = accesses.per_minute(self._database, timedelta(seconds=half_life))
+        learnt = self._scheduler.accesses(per_minute, prior_share)
         if learnt:
             accesses.learn(self._database, learnt)
             self._take_in(freshness.events_after(self._database, self._seen))
+        # It costs as much as there are objects that people read: the more, the less often.
+        self._learn_next = time.monotonic() + max(LEARN_ACCESS_SECONDS, 20 * (time.monotonic() - began))

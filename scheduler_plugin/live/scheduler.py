@@ -8,9 +8,9 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from scheduler_plugin.brain import (
-    POLICIES,
     AccessChanged,
     CostLearnt,
     Event,
@@ -18,20 +18,20 @@ from scheduler_plugin.brain import (
     JobFailed,
     JobFinished,
     JobStarted,
-    Policy,
     Released,
     UpdateArrived,
     Warehouse,
 )
+from scheduler_plugin.brain.burst import Burst
+from scheduler_plugin.brain.costs import CostHistory
 from scheduler_plugin.brain.demands import Demand, Demands, Ended
-from scheduler_plugin.catalog.rows import declared
-from scheduler_plugin.store.decisions import NewDecision
+from scheduler_plugin.catalog.rows import FIRST_COST, FIRST_COST_PER_UPDATE, declared
+from scheduler_plugin.live.slots import Slots
+from scheduler_plugin.store.decisions import NewDecision, dag_id
 from scheduler_plugin.store.freshness import Change, LoggedEvent
 from scheduler_plugin.store.models import EventKind
 from scheduler_plugin.store.objects import CatalogRow, ObjectRow
 
-#: How far the newest observation moves a learnt cost.
-LEARNING = 0.3
 #: The longest pause after failures, in seconds.
 LONGEST_PAUSE = 300.0
 #: How many of the candidates that were passed over go into a decision's row.
@@ -59,23 +59,34 @@ class Trouble:
 
 
 @dataclass(slots=True)
+class Override:
+    """A weight or limit that somebody set for a while."""
+
+    value: float
+    until: float
+    by: str
+    why: str
+
+
+@dataclass(slots=True)
 class Holds:
     """Why an object may not start; it may when no reason is left."""
 
-    reasons: dict[str, set[str]] = field(default_factory=dict)
+    #: Object -> reason -> what more there is to say of it.
+    reasons: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    def add(self, name: str, reason: str) -> bool:
+    def add(self, name: str, reason: str, told: str = "") -> bool:
         """True when it is the first reason."""
-        kept = self.reasons.setdefault(name, set())
-        kept.add(reason)
+        kept = self.reasons.setdefault(name, {})
+        kept[reason] = told
         return len(kept) == 1
 
     def drop(self, name: str, reason: str) -> bool:
         """True when it was the last reason."""
-        kept = self.reasons.get(name, set())
+        kept = self.reasons.get(name, {})
         if reason not in kept:
             return False
-        kept.discard(reason)
+        del kept[reason]
         if not kept:
             del self.reasons[name]
         return not kept
@@ -86,14 +97,30 @@ class Scheduler:
 
     def __init__(self, catalog: CatalogRow, since: float) -> None:
         self.since = since
+        self.settings = catalog.settings
         self.rows: dict[str, ObjectRow] = {row.name: row for row in catalog.objects}
         self.warehouse = Warehouse(declared(catalog), slots=int(catalog.settings["slots"]), since=since)
         self.policy_name: str = catalog.settings["policy"]["name"]
-        params = {name: str(value) for name, value in catalog.settings["policy"]["params"].items()}
-        self.policy: Policy = POLICIES[self.policy_name](params)
+        self.policy = Slots(catalog.settings, self.rows)
         self.running: dict[str, Running] = {}
         self.troubles: dict[str, Trouble] = {}
         self.holds = Holds()
+        #: Why nothing at all may start: who paused everything, in words; None when nobody has.
+        self.stopped: str | None = None
+        self.costs: dict[str, CostHistory] = {}
+        #: Object -> "weight" or "limit" -> what holds for a while.
+        self.overrides: dict[str, dict[str, Override]] = {}
+        #: When the first update ever arrived, by table.
+        self.first_arrivals: dict[str, float] = {}
+        #: Table -> files of its last batch that went to quarantine, where there are any.
+        self.blocked: dict[str, int] = {}
+        self._inherited = inherited_limits(catalog)
+        self.policy.follow(self.warehouse, since)
+        #: Counts bytes that wait, where the catalog has a mark for them.
+        self.burst: Burst | None = None
+        if catalog.settings.get("burst_bytes"):
+            run = {row.name: row.spec.get("reads", ()) for row in catalog.objects if row.materialized}
+            self.burst = Burst(run, int(catalog.settings["burst_bytes"]))
         self.demands = Demands()
         #: Demands that ended, with how and when; whoever writes them down empties it.
         self.ended: list[tuple[int, str, datetime]] = []
@@ -104,11 +131,17 @@ class Scheduler:
     def apply(self, logged: LoggedEvent) -> list[Change]:
         """Takes one event in. Returns what changed in the freshness of objects, as of that event."""
         name = logged.object
+        self.pass_time(logged.at.timestamp())
+        if name is None and logged.kind in (EventKind.HELD, EventKind.RELEASED):
+            self.stopped = _told(logged.body) if logged.kind == EventKind.HELD else None
         if name is None or name not in self.rows:
             return []
         match logged.kind:
-            case EventKind.UPDATE_ARRIVED:
+            case EventKind.UPDATE_ARRIVED if self.rows[name].kind != "view":
                 body = logged.body
+                if self.burst is not None:
+                    self.burst.arrived(name, body.get("bytes", 0))
+                self.first_arrivals.setdefault(name, logged.at.timestamp())
                 # All files that arrived together cover the same time, which must count once in the table's staleness.
                 self._apply(
                     UpdateArrived(
@@ -126,11 +159,13 @@ class Scheduler:
             case EventKind.JOB_FAILED:
                 self._failed(name, logged)
             case EventKind.HELD:
-                self._hold(name, logged.body["by"], logged.at.timestamp())
+                self.hold(name, logged.body["by"], logged.at.timestamp(), _told(logged.body))
             case EventKind.RELEASED:
                 self._release(name, logged.body["by"], logged.at.timestamp())
             case EventKind.ACCESS_LEARNT:
                 self._apply(AccessChanged(object=name, at=logged.at.timestamp(), access=logged.body["access"]))
+            case EventKind.OVERRIDDEN:
+                self._override(name, logged)
             case EventKind.DEMANDED:
                 self._demanded(name, logged)
             case EventKind.DEMAND_ENDED:
@@ -163,7 +198,8 @@ class Scheduler:
 
     def _started(self, name: str, logged: LoggedEvent) -> None:
         at, updates = logged.at.timestamp(), len(logged.body.get("updates", ()))
-        counts = self.rows[name].kind == "table" or logged.id >= self.rows[name].defined_at_event
+        row = self.rows[name]
+        counts = bool(updates) if row.kind != "view" else row.materialized and logged.id >= row.defined_at_event
         self.running[name] = Running(
             decision=logged.body["decision"], slot=logged.body["slot"], updates=max(updates, 1), counts=counts
         )
@@ -179,40 +215,99 @@ class Scheduler:
                 )
             )
             self.demands.job_started(name)
+            if self.burst is not None:
+                self.burst.started(name, body.get("bytes"))
         else:
-            self._hold(name, "an older definition of it is running", at)
+            self.hold(name, OLDER, at)
 
     def _finished(self, name: str, logged: LoggedEvent) -> None:
-        at, job = logged.at.timestamp(), self.running.pop(name)
+        at, job = logged.at.timestamp(), self.running.pop(name, None)
+        if job is None:
+            return
         if not job.counts:
-            self._release(name, "an older definition of it is running", at)
+            self._release(name, OLDER, at)
             return
         self._apply(JobFinished(object=name, at=at))
         self.demands.job_ended(name)
+        if self.burst is not None:
+            seconds, written = float(logged.body["slot_seconds"]), int(logged.body.get("bytes_out", 0))
+            self.burst.finished(name, seconds=seconds, bytes_out=written)
         self.troubles.pop(name, None)
-        self._release(name, "its jobs fail", at)
+        if logged.body.get("quarantined_files"):
+            self.blocked[name] = logged.body["quarantined_files"]
+        else:
+            self.blocked.pop(name, None)
+        self._release(name, FAILING, at)
         self._learn_cost(name, at, float(logged.body["slot_seconds"]), job.updates)
 
     def _failed(self, name: str, logged: LoggedEvent) -> None:
-        at, job = logged.at.timestamp(), self.running.pop(name)
+        at, job = logged.at.timestamp(), self.running.pop(name, None)
+        if job is None:
+            return
         if not job.counts:
-            self._release(name, "an older definition of it is running", at)
+            self._release(name, OLDER, at)
             return
         self._apply(JobFailed(object=name, at=at))
         self._note(self.demands.job_ended(name, failed=True), logged.at)
+        if self.burst is not None:
+            self.burst.failed(name)
         failures = self.troubles[name].failures + 1 if name in self.troubles else 1
         self.troubles[name] = Trouble(failures=failures, at=at, until=at + min(2.0**failures, LONGEST_PAUSE))
-        self._hold(name, "its jobs fail", at)
+        self.hold(name, FAILING, at)
 
     def _learn_cost(self, name: str, at: float, slot_seconds: float, updates: int) -> None:
-        position = self.warehouse.number(name)
+        learnt = self.costs.setdefault(name, unknown_cost())
         is_table = self.rows[name].kind == "table"
-        observed = max(slot_seconds - (self.warehouse.per_update[position] * updates if is_table else 0.0), 0.01)
-        believed = self.warehouse.fixed[position]
-        self._apply(CostLearnt(object=name, at=at, cost=believed + LEARNING * (observed - believed)))
+        learnt.observe(slot_seconds, updates if is_table else 0)
+        self._apply(
+            CostLearnt(object=name, at=at, cost=learnt.fixed, per_update=learnt.per_update if is_table else None)
+        )
 
-    def _hold(self, name: str, reason: str, at: float) -> None:
-        if self.holds.add(name, reason):
+    def _override(self, name: str, logged: LoggedEvent) -> None:
+        body, at = logged.body, logged.at.timestamp()
+        kept = self.overrides.setdefault(name, {})
+        before = self.weight(name)
+        if body["value"] is None:
+            kept.pop(body["what"], None)
+        else:
+            kept[body["what"]] = Override(body["value"], body["until"], body["by"], body["why"])
+        if not kept:
+            del self.overrides[name]
+        self._reweigh(name, before, at)
+
+    def _reweigh(self, name: str, before: float, at: float) -> None:
+        """Popularity is reads times weight."""
+        after = self.weight(name)
+        if after != before:
+            access = self.warehouse.access[self.warehouse.number(name)] * after / before
+            self._apply(AccessChanged(object=name, at=at, access=access))
+
+    def pass_time(self, now: float) -> None:
+        """Ends the pauses after failures and the overrides whose time is over."""
+        for name, trouble in self.troubles.items():
+            if trouble.until <= now:
+                self._release(name, FAILING, now)
+        for name, kept in list(self.overrides.items()):
+            before = self.weight(name)
+            for what in [what for what, override in kept.items() if override.until <= now]:
+                del kept[what]
+            if not kept:
+                del self.overrides[name]
+            self._reweigh(name, before, now)
+
+    def weight(self, name: str) -> float:
+        """How much an object's readers matter, as it stands."""
+        override = self.overrides.get(name, {}).get("weight")
+        return override.value if override else float(self.rows[name].spec["weight"])
+
+    def limit(self, name: str) -> float | None:
+        """How stale it may become: as somebody set for a while, by the catalog, or as what depends on it needs."""
+        override = self.overrides.get(name, {}).get("limit")
+        return override.value if override else self._inherited.get(name)
+
+    def hold(self, name: str, reason: str, at: float, told: str = "") -> None:
+        """For one more reason no job may start on the object."""
+        if self.holds.add(name, reason, told):
             self._apply(Held(object=name, at=at))
 
     def _release(self, name: str, reason: str, at: float) -> None:
@@ -249,17 +344,21 @@ class Scheduler:
 
     def choose(self, now: float) -> list[NewDecision]:
         """What to start now. Changes nothing but for the pauses that are over: the log tells when it has happened."""
-        for name, trouble in self.troubles.items():
-            if trouble.until <= now:
-                self._release(name, "its jobs fail", now)
+        # A clock that jumped back does not undo what the log says has happened.
+        now = max(now, self.warehouse.now)
+        self.pass_time(now)
+        if self.stopped is not None:
+            return []
         taken = {job.slot for job in self.running.values()}
         free = [slot for slot in range(self.warehouse.slots) if slot not in taken]
         demanded = self._demanded_now(free)
         taken.update(each.slot for each in demanded)
         free = [slot for slot in free if slot not in taken]
-        if not free or not self.warehouse.ready:
+        if not free or not (self.warehouse.ready or self.policy.runs_dirty):
             return demanded
         first = {each.object for each in demanded}
+        if self.burst is not None and self.burst.on:
+            return demanded + self._in_a_burst(self.burst, free, first)
         chosen = [each for each in self.policy.choose(self.warehouse, now, free) if each.object not in first]
         names = {choice.object for choice in chosen}
         # The best of those that stay behind: for "what went first, and by how much".
@@ -281,9 +380,16 @@ class Scheduler:
                     "passed_over": others[:PASSED_OVER],
                 },
                 parents=self.rows[choice.object].spec.get("reads", ()),
+                updates=choice.updates,
+                time_limit=self.time_limit(choice.object),
             )
             for choice in chosen
         ]
+
+    def time_limit(self, name: str) -> float:
+        """Seconds after which a job on the object is taken to hang."""
+        waiting = self.warehouse.pending.get(self.warehouse.number(name), ())
+        return self.costs.get(name, unknown_cost()).time_limit(len(waiting))
 
     def _demanded_now(self, free: list[int]) -> list[NewDecision]:
         """What is demanded goes before all that the policy would choose."""
@@ -298,15 +404,44 @@ class Scheduler:
                 figures={"demand": turn.demand.number},
                 parents=self.rows[turn.object].spec.get("reads", ()),
                 upto=datetime.fromtimestamp(turn.demand.at, UTC),
+                time_limit=self.time_limit(turn.object),
             )
             for slot, turn in zip(free, turns, strict=False)
         ]
 
+    def _in_a_burst(self, burst: Burst, free: list[int], first: Collection[str]) -> list[NewDecision]:
+        """Too much waits: by how many bytes a second each frees, until it is less again."""
+        ready = [self.warehouse.graph.names[each] for each in self.warehouse.ready]
+        order = burst.order([name for name in ready if name in burst.waiting and name not in first])
+        return [
+            NewDecision(
+                object=name,
+                policy="chain",
+                slot=slot,
+                impact=burst.freed(name),
+                why=(
+                    f"burst: {burst.backlog:,} bytes wait, more than {burst.mark:,}; "
+                    f"this path frees {burst.freed(name):,.0f} of them a second"
+                ),
+                figures={
+                    "ingredients": {"waiting_bytes": burst.waiting[name], "backlog_bytes": burst.backlog},
+                    "candidates": len(order),
+                    "passed_over": [
+                        {"object": each, "impact": burst.freed(each), "why": "frees fewer bytes a second"}
+                        for each in order[len(free) :][:PASSED_OVER]
+                    ],
+                },
+                parents=self.rows[name].spec.get("reads", ()),
+                time_limit=self.time_limit(name),
+            )
+            for slot, name in zip(free, order, strict=False)
+        ]
+
     def _may_start(self, name: str, demand: Demand) -> bool:
         """What is held waits, demanded or not; but a demand made since the last failure is worth a try at once."""
-        reasons = self.holds.reasons.get(name, set())
+        reasons = self.holds.reasons.get(name, {})
         trouble = self.troubles.get(name)
-        return not reasons or (reasons == {"its jobs fail"} and trouble is not None and trouble.at < demand.at)
+        return not reasons or (reasons.keys() == {FAILING} and trouble is not None and trouble.at < demand.at)
 
     def accesses(self, per_minute: Mapping[str, float], prior_share: float) -> dict[str, float]:
         """How popular each object is taken to be, where that has changed by a tenth or more.
@@ -315,8 +450,10 @@ class Scheduler:
         """
         changed = {}
         for name, row in self.rows.items():
+            if row.kind == "backfill":  # nobody reads it; what it is worth is what somebody said
+                continue
             rate = float(row.spec["access"]) * prior_share + per_minute.get(name, 0.0)
-            access = rate * float(row.spec["weight"])
+            access = rate * self.weight(name)
             before = self.warehouse.access[self.warehouse.number(name)]
             if abs(access - before) > 0.1 * max(before, 1e-3):
                 changed[name] = access
@@ -324,14 +461,56 @@ class Scheduler:
 
     def to_hold(self, paused: Collection[str]) -> tuple[list[str], list[str]]:
         """Objects whose DAGs were paused, and resumed, since the log last said so."""
-        held = {name for name, reasons in self.holds.reasons.items() if PAUSED in reasons}
-        wanted = {name for name, row in self.rows.items() if dag_id(name, row.kind) in paused}
+        return self._held_and_not(PAUSED, {name for name, row in self.rows.items() if dag_id(name, row.kind) in paused})
+
+    def to_hold_above(self, blocked: Collection[str]) -> tuple[list[str], list[str]]:
+        """Views that do not want to be refreshed while a table below has files in quarantine, and those that may."""
+        return self._held_and_not(
+            PARENT_BLOCKED, {name for name in self.waits_for_tables if self._below(name, blocked)}
+        )
+
+    @property
+    def waits_for_tables(self) -> list[str]:
+        return [name for name, row in self.rows.items() if row.spec.get("when_parent_blocked") == "hold"]
+
+    def _below(self, name: str, tables: Collection[str]) -> bool:
+        return name in tables or any(self._below(each, tables) for each in self.rows[name].parents if each in self.rows)
+
+    def _held_and_not(self, reason: str, wanted: set[str]) -> tuple[list[str], list[str]]:
+        held = {name for name, reasons in self.holds.reasons.items() if reason in reasons}
         return sorted(wanted - held), sorted(held - wanted)
 
 
-#: The reason of a hold that a person asked for in Airflow.
+#: Reasons of holds, beside `controls.BY_HAND`: somebody paused its DAG in Airflow; its jobs fail; a job from before it
+#: was defined anew still runs.
 PAUSED = "its DAG is paused"
+PARENT_BLOCKED = "files of a table below it are in quarantine"
+FAILING = "its jobs fail"
+OLDER = "an older definition of it is running"
 
 
-def dag_id(name: str, kind: str) -> str:
-    return f"load__{name}" if kind == "table" else f"refresh__{name}"
+def unknown_cost() -> CostHistory:
+    """What is assumed of a job until the first one has been measured."""
+    return CostHistory(fixed=FIRST_COST, per_update=FIRST_COST_PER_UPDATE)
+
+
+def inherited_limits(catalog: CatalogRow) -> dict[str, float]:
+    """Each object's staleness limit; a view without one of its own has the tightest of what depends on it."""
+    limits = {row.name: row.spec["staleness_limit"] for row in catalog.objects}
+    tightest = {name: math.inf if limit is None else float(limit) for name, limit in limits.items()}
+    rows = {row.name: row for row in catalog.objects}
+    ahead = [name for name in rows if tightest[name] != math.inf]
+    while ahead:
+        child = ahead.pop()
+        for parent in rows[child].parents:
+            inherits = parent in rows and rows[parent].kind == "view" and limits[parent] is None
+            if inherits and tightest[child] < tightest[parent]:
+                tightest[parent] = tightest[child]
+                ahead.append(parent)
+    return {name: limit for name, limit in tightest.items() if limit != math.inf}
+
+
+def _told(body: Mapping[str, Any]) -> str:
+    """Who, and why: "by ana: the source is being mended"."""
+    who = f"by {body['who']}" if body.get("who") else ""
+    return f"{who}: {body['why']}" if body.get("why") else who

@@ -7,9 +7,7 @@ import difflib
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping
-from typing import Final, NoReturn, TypeVar
-
-Value = TypeVar("Value")
+from typing import Final
 
 #: More slots than this are a slip of the keyboard.
 MOST_SLOTS = 1_000_000
@@ -31,21 +29,37 @@ def parse(text: str | bytes) -> dict[str, object]:
 
     >>> parse('{"model": "append", "slots": NaN}')
     Traceback (most recent call last):
-    scheduler_plugin.simulator.workload.WorkloadError: the workload has NaN; only finite numbers are allowed
+    scheduler_plugin.simulator.workload.WorkloadError: slots must be a finite number, not NaN
     """
+    constants: list[str] = []
 
-    def refuse(constant: str) -> NoReturn:
-        raise WorkloadError(f"the workload has {constant}; only finite numbers are allowed")
+    def note(constant: str) -> float:
+        constants.append(constant)
+        return float(constant)
 
     try:
-        found = json.loads(text, parse_constant=refuse)
-    except WorkloadError:
-        raise
+        found = json.loads(text, parse_constant=note)
     except (ValueError, RecursionError) as error:
         raise WorkloadError(f"the workload is not JSON: {error}") from None
     if not isinstance(found, dict):
         raise WorkloadError(f"the workload must be a JSON object, not {kind(found)}")
+    if constants:
+        raise WorkloadError(f"{_first_not_finite(found)} must be a finite number, not {constants[0]}")
     return found
+
+
+def _first_not_finite(workload: dict[str, object]) -> str:
+    """The path to the first NaN or infinity, in the order of the text."""
+    waiting: list[tuple[str, object]] = [("", workload)]
+    while waiting:
+        where, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += reversed([(f"{where}.{name}" if where else name, each) for name, each in value.items()])
+        elif isinstance(value, list):
+            waiting += reversed([(f"{where}[{place}]", each) for place, each in enumerate(value)])
+        elif isinstance(value, float) and not math.isfinite(value):
+            return where
+    return "a field that is given twice"
 
 
 def kind(value: object) -> str:

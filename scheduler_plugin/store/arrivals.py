@@ -123,7 +123,15 @@ def _start(connection: Connection, table: str) -> datetime:
 
 def _tell(connection: Connection, now: datetime, table: str, updates: Sequence[int], start: datetime) -> None:
     times = {"start": start.timestamp(), "release": now.timestamp()}
-    log_events(connection, now, [(EventKind.UPDATE_ARRIVED, table, {"update": each, **times}) for each in updates])
+    sizes = {
+        row.id: row.size_bytes
+        for row in connection.execute(select(Update.id, Update.size_bytes).where(Update.id.in_(updates)))
+    }
+    log_events(
+        connection,
+        now,
+        [(EventKind.UPDATE_ARRIVED, table, {"update": each, "bytes": sizes[each], **times}) for each in updates],
+    )
 
 
 def _replace(connection: Connection, table: str, paths: Sequence[str], new: Sequence[int]) -> None:

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, text, true, update
+from sqlalchemy import ColumnElement, Connection, Double, cast, func, insert, literal, or_, select, text, true, update
 from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.orm import InstrumentedAttribute
 
-from scheduler_plugin.store import arrivals, validity, versions
+from scheduler_plugin.store import arrivals, backfills, validity, versions
 from scheduler_plugin.store.database import Database, log_events
 from scheduler_plugin.store.lease import require_epoch
 from scheduler_plugin.store.models import (
@@ -50,6 +51,10 @@ class NewDecision:
     figures: Mapping[str, Any]
     #: Parents whose snapshots the refresh must read; empty for a load.
     parents: Sequence[str] = ()
+    #: How many of the table's pending updates to load, oldest first; None means all of them.
+    updates: int | None = None
+    #: Seconds after which its job is taken to hang.
+    time_limit: float = 900.0
     #: A load takes only what had been released by then; None takes everything.
     upto: datetime | None = None
 
@@ -66,11 +71,16 @@ class Outgoing:
 
     @property
     def dag_id(self) -> str:
-        return f"load__{self.object}" if self.kind == "table" else f"refresh__{self.object}"
+        return dag_id(self.object, self.kind)
 
     @property
     def run_id(self) -> str:
         return run_id(self.id, self.attempt)
+
+
+def dag_id(name: str, kind: str) -> str:
+    """The DAG whose runs are this object's jobs."""
+    return {"table": f"load__{name}", "view": f"refresh__{name}", backfills.KIND: "freshet_backfill"}[kind]
 
 
 def run_id(decision: int, attempt: int) -> str:
@@ -104,8 +114,13 @@ def record(database: Database, epoch: int, decisions: Sequence[NewDecision]) -> 
                 select(Object.kind, Object.spec).where(Object.name == decision.object)
             ).one()
             is_table = kind == "table"
-            batch = _open_batch(connection, decision.object, spec.get("max_batch"), decision.upto) if is_table else None
-            reads = None if is_table else versions.choose(connection, decision.parents)
+            piece, parents = (
+                backfills.next_piece(connection, decision.object)
+                if kind == backfills.KIND
+                else (None, decision.parents)
+            )
+            batch = _open_batch(connection, decision, spec.get("max_batch")) if is_table else None
+            reads = None if is_table else versions.choose(connection, parents)
             statement = (
                 insert(Decision)
                 .values(
@@ -118,6 +133,7 @@ def record(database: Database, epoch: int, decisions: Sequence[NewDecision]) -> 
                     reads={} if reads is None else reads.snapshots,
                     batch_id=batch,
                     epoch=epoch,
+                    time_limit=decision.time_limit,
                     decided_at=now,
                 )
                 .returning(Decision.id)
@@ -125,10 +141,14 @@ def record(database: Database, epoch: int, decisions: Sequence[NewDecision]) -> 
             identity = connection.execute(statement).scalar_one()
             body: dict[str, Any] = {"decision": identity, "slot": decision.slot}
             if batch is not None:
-                body["updates"] = list(
-                    connection.execute(select(Update.id).where(Update.batch_id == batch).order_by(Update.id)).scalars()
-                )
-            if reads is not None and not reads.newest:
+                taken = connection.execute(
+                    select(Update.id, Update.size_bytes).where(Update.batch_id == batch).order_by(Update.id)
+                ).all()
+                body |= {"updates": [row.id for row in taken], "bytes": sum(row.size_bytes for row in taken)}
+            if piece is not None:
+                backfills.take(connection, piece, identity)
+                body["updates"] = [piece]
+            elif reads is not None and not reads.newest:
                 # The brain believes that it reads what its parents hold now.
                 body |= {"current_to": _seconds(reads.interval.since), "lacks": _seconds(reads.interval.until)}
             log_events(connection, now, [(EventKind.JOB_STARTED, decision.object, body)])
@@ -136,12 +156,13 @@ def record(database: Database, epoch: int, decisions: Sequence[NewDecision]) -> 
     return ids
 
 
-def _open_batch(connection: Connection, table: str, max_bytes: int | None, upto: datetime | None) -> int:
-    """The table's unsettled batch, or a new one of all that is pending, oldest first, up to `max_bytes`.
+def _open_batch(connection: Connection, decision: NewDecision, max_bytes: int | None) -> int:
+    """The table's unsettled batch, or a new one of what is pending: oldest first, as decided, up to `max_bytes`.
 
     With `upto`, of what had been released by then: what a demand asks for, so that it is true at one instant with the
     rest of it, however much has arrived since.
     """
+    table, upto = decision.object, decision.upto
     unsettled = connection.execute(
         select(Batch.id).where(Batch.table_name == table, Batch.settled_at.is_(None))
     ).scalar_one_or_none()
@@ -152,7 +173,7 @@ def _open_batch(connection: Connection, table: str, max_bytes: int | None, upto:
         select(Update.id, Update.size_bytes)
         .where(Update.table_name == table, Update.state == UpdateState.PENDING, in_time)
         .order_by(Update.release, Update.id)
-        .limit(MOST_FILES)
+        .limit(MOST_FILES if decision.updates is None else min(decision.updates, MOST_FILES))
     ).all()
     chosen: list[int] = []
     size = 0
@@ -175,22 +196,26 @@ def _seconds(at: datetime | None) -> float | None:
 # Sending ---------------------------------------------------------------------------------------------------------
 
 
-#: A decision whose jobs have died this often without a word is given up, as if its job had said so.
+#: A decision whose runs were not taken up, or whose jobs died or hung, this often is given up as failed.
 MOST_ATTEMPTS = 4
 
 
 def unsent(database: Database, *, unclaimed_after: timedelta, dead_after: timedelta) -> list[Outgoing]:
-    """Decisions to send now: new ones, ones nobody claimed in time, and ones whose job gave no sign of life.
+    """Decisions to send now: new ones, ones nobody claimed in time, and ones whose job hangs or gave no sign of life.
 
-    The last two get a new attempt, and so a new run: Airflow may still know the old run id as failed or removed.
+    All but the new ones get a new attempt, and so a new run: Airflow may still know the old one as failed or removed.
+    A time that lies ahead was written before the clock was put back, and says nothing any more.
     """
     now = func.clock_timestamp()
-    unclaimed = (Decision.state == DecisionState.DISPATCHED) & (Decision.dispatched_at < now - unclaimed_after)
-    dead = (Decision.state == DecisionState.CLAIMED) & (Decision.heartbeat_at < now - dead_after)
+    # Twice as patient with each attempt: where Airflow is slow, a run must get the time it needs.
+    patience = literal(unclaimed_after) * func.power(2, func.least(Decision.attempt - 1, 6))
+    unclaimed = (Decision.state == DecisionState.DISPATCHED) & _long_ago(Decision.dispatched_at, patience)
+    silent = _long_ago(Decision.heartbeat_at, dead_after)
+    hangs = Decision.claimed_at < now - func.make_interval(0, 0, 0, 0, 0, 0, Decision.time_limit)
+    dead = (Decision.state == DecisionState.CLAIMED) & (silent | hangs)
     with database.transaction() as connection:
-        hopeless = (
-            connection.execute(select(Decision.id).where(dead, Decision.attempt >= MOST_ATTEMPTS)).scalars().all()
-        )
+        tried = Decision.attempt >= MOST_ATTEMPTS
+        hopeless = connection.execute(select(Decision.id).where(unclaimed | dead, tried)).scalars().all()
         connection.execute(
             update(Decision)
             .where(unclaimed | dead, Decision.id.not_in(hopeless))
@@ -203,16 +228,23 @@ def unsent(database: Database, *, unclaimed_after: timedelta, dead_after: timede
             .order_by(Decision.id)
         ).all()
     if hopeless:
-        _give_up(database, hopeless)
+        tries = f"{MOST_ATTEMPTS} runs in a row were not taken up, or their jobs died without a word or hung"
+        give_up(database, hopeless, f"{tries}; the newest one's Airflow log may say why")
     return [Outgoing(id=i, object=o, kind=k, attempt=a, why=w) for i, o, k, a, w in rows]
 
 
-def _give_up(database: Database, hopeless: Sequence[int]) -> None:
-    error = f"{MOST_ATTEMPTS} jobs in a row died without a word; the newest one's Airflow log may say why"
+def _long_ago(at: InstrumentedAttribute[datetime | None], after: Any) -> ColumnElement[bool]:
+    now = func.clock_timestamp()
+    return or_(at < now - after, at > now + after)
+
+
+def give_up(database: Database, hopeless: Sequence[int], error: str, *, after: timedelta = timedelta()) -> None:
+    """Ends decisions as failed, those that were made at least so long ago: their slots are free again."""
+    old_enough = Decision.decided_at <= func.clock_timestamp() - after
     with database.logging_transaction() as (connection, now):
         given_up = connection.execute(
             update(Decision)
-            .where(Decision.id.in_(hopeless), Decision.state == DecisionState.CLAIMED)
+            .where(Decision.id.in_(hopeless), Decision.state.in_(OPEN_STATES), old_enough)
             .values(state=DecisionState.FAILED, finished_at=now, error=error)
             .returning(Decision.id, Decision.object)
         ).all()
@@ -238,6 +270,8 @@ class SourceUpdate:
     id: int
     path: str
     size_bytes: int
+    #: Somebody has released it: expectations are not asked.
+    ungated: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +288,10 @@ class Claim:
     marker: str
     reads: Mapping[str, int | None]
     updates: Sequence[SourceUpdate]
+    #: Of a view: way -> (mean seconds, mean bytes read) of its latest refreshes.
+    measured: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    #: For a piece of a backfill.
+    piece: backfills.Work | None = None
 
 
 def claim(database: Database, decision: int, attempt: int, worker: str) -> Claim | None:
@@ -276,10 +314,12 @@ def claim(database: Database, decision: int, attempt: int, worker: str) -> Claim
         )
         kind, spec = connection.execute(select(Object.kind, Object.spec).where(Object.name == row.object)).one()
         updates = connection.execute(
-            select(Update.id, Update.path, Update.size_bytes)
+            select(Update.id, func.coalesce(Update.archived, Update.path), Update.size_bytes, Update.ungated)
             .where(Update.batch_id == row.batch_id, Update.state == UpdateState.LOADING)
             .order_by(Update.id)
         ).all()
+        measured = _measured(connection, row.object) if kind == "view" else {}
+        piece = backfills.work(connection, decision) if kind == backfills.KIND else None
     return Claim(
         decision=decision,
         attempt=attempt,
@@ -289,8 +329,30 @@ def claim(database: Database, decision: int, attempt: int, worker: str) -> Claim
         spec=spec,
         marker=f"batch-{row.batch_id}" if row.batch_id is not None else f"refresh-{decision}",
         reads=row.reads,
-        updates=[SourceUpdate(id=i, path=p, size_bytes=b) for i, p, b in updates],
+        updates=[SourceUpdate(id=i, path=p, size_bytes=b, ungated=u) for i, p, b, u in updates],
+        measured=measured,
+        piece=piece,
     )
+
+
+def _measured(connection: Connection, view: str) -> dict[str, tuple[float, float]]:
+    """What the view's latest refreshes took in Spark, by way; one alone says too little."""
+    place = func.row_number().over(partition_by=Cost.way, order_by=Cost.at.desc()).label("place")
+    each = func.jsonb_each_text(Job.stages).table_valued("key", "value")
+    spent = select(func.sum(cast(each.c.value, Double))).select_from(each).scalar_subquery()
+    latest = (
+        select(Cost.way, func.coalesce(spent, Cost.slot_seconds).label("seconds"), Cost.bytes_in, place)
+        .join(Job, (Job.decision_id == Cost.decision_id) & Job.finished_at.is_not(None) & Job.error.is_(None))
+        .where(Cost.object == view, Cost.way.is_not(None))
+        .subquery()
+    )
+    rows = connection.execute(
+        select(latest.c.way, func.avg(latest.c.seconds), func.avg(latest.c.bytes_in))
+        .where(latest.c.place <= 5)
+        .group_by(latest.c.way)
+        .having(func.count() > 1)
+    )
+    return {way: (float(seconds), float(bytes_in)) for way, seconds, bytes_in in rows}
 
 
 def beat(database: Database, claim: Claim) -> bool:
@@ -330,6 +392,10 @@ class Outcome:
     quarantined_rows: Sequence[tuple[int, int | None, str, str | None]] = ()
     #: expectation, on_fail, passed, detail
     quality: Sequence[tuple[str, str, bool, Mapping[str, Any]]] = ()
+    #: For a piece of a backfill that only staged its rows: where.
+    folder: str | None = None
+    #: For the commit of a backfill: the updates whose rows were put anew into the table.
+    reloaded: Sequence[int] = ()
 
 
 def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
@@ -349,16 +415,21 @@ def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
             .values(state=DecisionState.DONE, finished_at=now, error=None)
         )
         _end_job(connection, claim, now, stages=dict(outcome.stages))
+        changed = claim.object if claim.piece is None else claim.piece.object
+        # What an earlier attempt wasted is not what such a job costs.
+        began = decision.decided_at if decision.attempt == 1 else decision.claimed_at or decision.decided_at
+        slot_seconds = max((now - began).total_seconds(), 0.0)
         if outcome.snapshot_id is not None:
-            valid = (
-                validity.of_reads(connection, decision.reads)
-                if decision.batch_id is None
-                else validity.of_batch(connection, claim.object, decision.batch_id)
-            )
+            if decision.batch_id is not None:
+                valid = validity.of_batch(connection, changed, decision.batch_id)
+            elif claim.piece is not None and claim.piece.what == "commit":
+                valid = validity.of_newest(connection, changed)
+            else:
+                valid = validity.of_reads(connection, decision.reads)
             connection.execute(
                 upsert(Version)
                 .values(
-                    object=claim.object,
+                    object=changed,
                     snapshot_id=outcome.snapshot_id,
                     decision_id=claim.decision,
                     committed_at=now,
@@ -374,7 +445,7 @@ def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
                 decision_id=claim.decision,
                 object=claim.object,
                 at=now,
-                slot_seconds=(now - decision.decided_at).total_seconds(),
+                slot_seconds=slot_seconds,
                 units=max(len(claim.updates), 1),
                 bytes_in=outcome.bytes_in,
                 bytes_out=outcome.bytes_out,
@@ -383,8 +454,19 @@ def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
         )
         if decision.batch_id is not None:
             _settle_batch(connection, decision.batch_id, claim, outcome, now)
-        body = {"decision": claim.decision, "slot_seconds": (now - decision.decided_at).total_seconds()}
+        if claim.piece is not None and claim.piece.what == "commit":
+            _settle_reload(connection, claim.piece, outcome, now)
+        body = {
+            "decision": claim.decision,
+            "slot_seconds": slot_seconds,
+            "bytes_out": outcome.bytes_out,
+            "quarantined_files": len(outcome.quarantined_files),
+            "quarantined_rows": len(outcome.quarantined_rows),
+        }
         log_events(connection, now, [(EventKind.JOB_FINISHED, claim.object, body)])
+        if claim.piece is not None:
+            told = {"folder": outcome.folder, "rows": outcome.rows, "snapshot": outcome.snapshot_id}
+            backfills.settle(connection, now, claim.piece, told)
     return True
 
 
@@ -412,12 +494,36 @@ def _settle_batch(connection: Connection, batch: int, claim: Claim, outcome: Out
     )
     if refused:
         arrivals.mark_replaced(connection, claim.object, batch)
+    _keep_rows(connection, claim.object, outcome, now)
+    _keep_quality(connection, claim.object, batch, outcome, now)
+
+
+def _settle_reload(connection: Connection, piece: backfills.Work, outcome: Outcome, now: datetime) -> None:
+    """The updates whose rows were put anew into the table; those that could not be loaded again are as they were."""
+    for each in outcome.reloaded:
+        rows = outcome.rows_by_update.get(each, 0)
+        connection.execute(update(Update).where(Update.id == each).values(rows=rows, settled_at=now))
+    connection.execute(
+        update(QuarantinedRow)
+        .where(QuarantinedRow.update_id.in_(outcome.reloaded), QuarantinedRow.resolution.is_(None))
+        .values(resolution="replaced")
+    )
+    # A file of rows that were let out is done with: its rows have been judged anew with the file they came with.
+    connection.execute(
+        update(Update)
+        .where(Update.id.in_(outcome.reloaded), Update.origin_id.is_not(None))
+        .values(state=UpdateState.REPLACED)
+    )
+    _keep_rows(connection, piece.object, outcome, now)
+
+
+def _keep_rows(connection: Connection, table: str, outcome: Outcome, now: datetime) -> None:
     if outcome.quarantined_rows:
         connection.execute(
             insert(QuarantinedRow),
             [
                 {
-                    "table_name": claim.object,
+                    "table_name": table,
                     "update_id": update_id,
                     "row_number": row_number,
                     "reason": reason,
@@ -427,13 +533,16 @@ def _settle_batch(connection: Connection, batch: int, claim: Claim, outcome: Out
                 for update_id, row_number, reason, raw in outcome.quarantined_rows
             ],
         )
+
+
+def _keep_quality(connection: Connection, table: str, batch: int, outcome: Outcome, now: datetime) -> None:
     if outcome.quality:
         connection.execute(
             insert(QualityResult),
             [
                 {
                     "batch_id": batch,
-                    "table_name": claim.object,
+                    "table_name": table,
                     "at": now,
                     "expectation": expectation,
                     "on_fail": on_fail,
@@ -460,6 +569,8 @@ def fail(database: Database, claim: Claim, error: str, stages: Mapping[str, floa
         _end_job(connection, claim, now, stages=dict(stages or {}), error=error)
         if failed.rowcount:
             log_events(connection, now, [(EventKind.JOB_FAILED, claim.object, {"decision": claim.decision})])
+            if claim.kind == backfills.KIND:
+                backfills.tidy(connection, now, claim.object)
         return failed.rowcount == 1
 
 
@@ -483,3 +594,15 @@ def _settled(update_id: int, refused: Mapping[int, str], outcome: Outcome) -> di
         "covers_from": covers_from.isoformat() if covers_from else None,
         "covers_to": covers_to.isoformat() if covers_to else None,
     }
+
+
+def workers(database: Database) -> list[tuple[int, str]]:
+    """(decision, worker) of every job at work; a worker is `host:pid`."""
+    with database.transaction() as connection:
+        rows = connection.execute(
+            select(Job.decision_id, Job.worker)
+            .join(Decision, (Decision.id == Job.decision_id) & (Decision.attempt == Job.attempt))
+            .where(Decision.state == DecisionState.CLAIMED, Job.finished_at.is_(None))
+            .order_by(Job.decision_id)
+        )
+        return [(decision, worker) for decision, worker in rows]

@@ -38,19 +38,29 @@ def demand(
 
     With `run` it runs once, fresh or not; without, until it holds everything that has arrived by now.
     """
+    return demand_all(database, [object], by=by, why=why, deadline=deadline, run=run)[0]
+
+
+def demand_all(
+    database: Database, objects: Sequence[str], *, by: str, why: str, deadline: datetime | None, run: bool
+) -> list[int]:
+    """Demands of one instant: when all are met, the objects have been true together at it."""
+    made = []
     with database.logging_transaction() as (connection, now):
-        known = select(Object.name).where(Object.name == object, Object.removed_at.is_(None))
-        if connection.execute(known).one_or_none() is None:
-            raise LookupError(f"no object of the catalog is called {object}")
-        identity = connection.execute(
-            insert(Demand)
-            .values(object=object, by=by, why=why, deadline=deadline, run=run, made_at=now)
-            .returning(Demand.id)
-        ).scalar_one()
-        until = deadline.timestamp() if deadline else None
-        body = {"demand": identity, "by": by, "why": why, "deadline": until, "run": run}
-        log_events(connection, now, [(EventKind.DEMANDED, object, body)])
-        return int(identity)
+        for name in objects:
+            known = select(Object.name).where(Object.name == name, Object.removed_at.is_(None))
+            if connection.execute(known).one_or_none() is None:
+                raise LookupError(f"no object of the catalog is called {name}")
+            identity = connection.execute(
+                insert(Demand)
+                .values(object=name, by=by, why=why, deadline=deadline, run=run, made_at=now)
+                .returning(Demand.id)
+            ).scalar_one()
+            until = deadline.timestamp() if deadline else None
+            body = {"demand": identity, "by": by, "why": why, "deadline": until, "run": run}
+            log_events(connection, now, [(EventKind.DEMANDED, name, body)])
+            made.append(int(identity))
+    return made
 
 
 def withdraw(database: Database, demands: Sequence[int], outcome: str = "withdrawn") -> None:

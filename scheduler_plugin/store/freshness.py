@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import and_, func, insert, or_, select, update
 
 from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.lease import note_tick, require_epoch
-from scheduler_plugin.store.models import Event, EventKind, Freshness, Lease
+from scheduler_plugin.store.models import Event, EventKind, Freshness, Lease, Object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +58,23 @@ def open_spells(database: Database) -> dict[str, tuple[bool, datetime | None]]:
         return {name: (fresh, current_to) for name, fresh, current_to in rows}
 
 
+def stale_since(database: Database) -> dict[str, datetime]:
+    """Since when each stale object has been stale."""
+    with database.transaction() as connection:
+        last_fresh = (
+            select(Freshness.object, func.max(Freshness.until).label("at"))
+            .where(Freshness.fresh)
+            .group_by(Freshness.object)
+            .subquery()
+        )
+        rows = connection.execute(
+            select(Freshness.object, func.coalesce(last_fresh.c.at, Freshness.since))
+            .outerjoin(last_fresh, last_fresh.c.object == Freshness.object)
+            .where(Freshness.until.is_(None), ~Freshness.fresh)
+        )
+        return {row[0]: row[1] for row in rows}
+
+
 def note(
     database: Database, epoch: int, changes: Sequence[Change], *, event_seen: int, last_tick: dict[str, Any]
 ) -> None:
@@ -77,3 +94,21 @@ def note(
             connection.execute(update(Freshness).where(open_spell).values(until=change.at))
             connection.execute(insert(Freshness).values(object=change.object, since=change.at, **values))
         note_tick(connection, event_seen=event_seen, last_tick=last_tick)
+
+
+def flaws(database: Database) -> list[str]:
+    """Where the history has a hole, an overlap, or not exactly one open spell; empty when it is sound."""
+    after = func.lead(Freshness.since).over(partition_by=Freshness.object, order_by=Freshness.since)
+    spells = select(Freshness.object, Freshness.since, Freshness.until, after.label("after")).subquery()
+    wrong = or_(
+        and_(spells.c.after.is_not(None), spells.c.until.is_distinct_from(spells.c.after)),
+        and_(spells.c.after.is_(None), spells.c.until.is_not(None)),
+    )
+    removed = select(Object.name).where(Object.removed_at.is_not(None))
+    with database.transaction() as connection:
+        rows = connection.execute(
+            select(spells.c.object, spells.c.until, spells.c.after)
+            .where(wrong, spells.c.object.not_in(removed))
+            .order_by(spells.c.object, spells.c.since)
+        )
+        return [f"{name}: a spell ends at {until} and the next begins at {after}" for name, until, after in rows]

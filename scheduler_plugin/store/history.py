@@ -13,11 +13,10 @@ from scheduler_plugin.store.models import (
     Cost,
     Decision,
     DecisionState,
-    Event,
-    EventKind,
     Freshness,
     Job,
     QualityResult,
+    Query,
     Update,
     UpdateState,
     Version,
@@ -100,6 +99,26 @@ def sawtooth(database: Database, name: str, since: datetime, until: datetime, *,
         ],
         truncated=limit in (len(spells), len(arrivals), len(runs)),
     )
+
+
+def breaches(spells: Sequence[Spell], limit: float | None, now: float) -> list[tuple[float, float | None]]:
+    """From when to when the object was further behind than its limit, in epoch seconds; None: it still is.
+
+    A stretch over several spells is one breach.
+    """
+    found: list[tuple[float, float | None]] = []
+    for spell in spells if limit is not None else ():
+        if spell.current_to is None or limit is None:
+            continue
+        end = spell.until.timestamp() if spell.until is not None else None
+        begin = max(spell.since.timestamp(), spell.current_to.timestamp() + limit)
+        if begin >= (end if end is not None else now):
+            continue
+        if found and (last := found[-1][1]) is not None and begin <= last + 1e-3:
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((begin, end))
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,13 +278,37 @@ def pending_updates(database: Database, table: str, limit: int) -> list[tuple[st
         return [(path, size, release, state.value) for path, size, release, state in rows]
 
 
-def holds(database: Database, name: str, limit: int = 20) -> list[tuple[datetime, str, Mapping[str, Any]]]:
-    """When the object was held and released, and by what, newest first."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryReport:
+    """A read that somebody asked for, and how it traded waiting against freshness."""
+
+    id: int
+    by: str
+    asked_at: datetime
+    deadline: datetime | None
+    prefer: float | None
+    objects: Sequence[str]
+    state: str
+    finished_at: datetime | None
+    trade_off: Mapping[str, Any] | None
+
+
+def queries(database: Database, limit: int) -> list[QueryReport]:
+    """The newest queries, newest first."""
     with database.transaction() as connection:
         rows = connection.execute(
-            select(Event.at, Event.kind, Event.body)
-            .where(Event.object == name, Event.kind.in_((EventKind.HELD, EventKind.RELEASED)))
-            .order_by(Event.id.desc())
+            select(
+                Query.id,
+                Query.by,
+                Query.asked_at,
+                Query.deadline,
+                Query.prefer,
+                Query.objects,
+                Query.state,
+                Query.finished_at,
+                Query.trade_off,
+            )
+            .order_by(Query.id.desc())
             .limit(limit)
         )
-        return [(at, kind.value, body) for at, kind, body in rows]
+        return [QueryReport(**row._mapping) for row in rows]

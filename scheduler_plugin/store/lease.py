@@ -27,8 +27,10 @@ def take(database: Database, holder: str, lasts: timedelta) -> int | None:
             .values(id=1, holder="", epoch=0, expires_at=func.to_timestamp(0), event_seen=0, last_tick={})
             .on_conflict_do_nothing()
         )
+        # A lease that ends later than one can was taken before the clock was put back.
+        over = (Lease.expires_at < now) | (Lease.expires_at > now + lasts)
         held, epoch, expired = connection.execute(
-            select(Lease.holder, Lease.epoch, Lease.expires_at < now).where(Lease.id == 1).with_for_update()
+            select(Lease.holder, Lease.epoch, over).where(Lease.id == 1).with_for_update()
         ).one()
         if held != holder and not expired:
             return None

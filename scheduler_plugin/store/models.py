@@ -69,6 +69,7 @@ class EventKind(StrEnum):
     HELD = "held"
     RELEASED = "released"
     ACCESS_LEARNT = "access_learnt"
+    OVERRIDDEN = "overridden"
     DEMANDED = "demanded"
     DEMAND_ENDED = "demand_ended"
 
@@ -143,8 +144,12 @@ class CatalogVersion(Base):
 
     id: Mapped[int] = mapped_column(Identity(), primary_key=True)
     fingerprint: Mapped[str]
+    #: The event of the log from which it is in force.
+    event_id: Mapped[int]
     #: Policy, its params, slots and groups.
     settings: Mapped[dict[str, Any]]
+    #: Every object as it was then, in declaration order: the past is explained by the catalog of its time.
+    objects: Mapped[list[Any]] = mapped_column(JSONB)
     taken_in_at: Mapped[datetime]
 
 
@@ -158,6 +163,50 @@ class Event(Base):
     kind: Mapped[EventKind]
     object: Mapped[str | None]
     body: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'::jsonb"))
+
+    __table_args__ = (Index("ix_event_at", "at"),)
+
+
+class Checkpoint(Base):
+    """What the brain knew after an event, so that the log need not be replayed from its beginning."""
+
+    __tablename__ = "checkpoint"
+
+    event_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    at: Mapped[datetime]
+    state: Mapped[dict[str, Any]]
+
+
+class Incident(Base):
+    """Something that people should know of, from when it began until it was over: one alert each, not one per tick."""
+
+    __tablename__ = "incident"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    #: predicted_breach, breach, silent_feed, failing, blocked_batch, overload.
+    kind: Mapped[str]
+    #: None: the whole warehouse.
+    object: Mapped[str | None]
+    opened_at: Mapped[datetime]
+    closed_at: Mapped[datetime | None]
+    #: For a person; and what it was made of.
+    summary: Mapped[str]
+    body: Mapped[dict[str, Any]]
+    #: When the alert that it has begun, and the one that it is over, were handed to Airflow.
+    alerted_at: Mapped[datetime | None]
+    recovery_alerted_at: Mapped[datetime | None]
+
+    __table_args__ = (
+        Index(
+            "uq_incident_open",
+            "kind",
+            "object",
+            unique=True,
+            postgresql_where=text("closed_at IS NULL"),
+            postgresql_nulls_not_distinct=True,
+        ),
+        Index("ix_incident_opened_at", "opened_at"),
+    )
 
 
 class Update(Base):
@@ -223,6 +272,8 @@ class Decision(Base):
     batch_id: Mapped[int | None] = mapped_column(ForeignKey("batch.id"))
     #: The epoch of the loop that decided it.
     epoch: Mapped[int]
+    #: Seconds after which its job is taken to hang, from what such jobs have taken.
+    time_limit: Mapped[float]
     #: Grows each time the decision is sent to Airflow under a new run id.
     attempt: Mapped[int] = mapped_column(default=1)
     decided_at: Mapped[datetime]
@@ -385,8 +436,10 @@ class Query(Base):
     as_of: Mapped[datetime | None]
     #: Tables and materialized views it reads.
     objects: Mapped[list[str]]
-    #: waiting, running, done, refused, missed, failed.
+    #: waiting (for work it depends on), ready, running; done, refused, missed, failed.
     state: Mapped[str]
+    #: The last sign of life of whoever asked.
+    seen_at: Mapped[datetime]
     #: The instant at which all versions read were valid.
     instant: Mapped[datetime | None]
     #: Object -> snapshot.
@@ -404,7 +457,7 @@ class Query(Base):
 
     __table_args__ = (
         Index("ix_query_asked_at", "asked_at"),
-        Index("ix_query_waiting", "deadline", postgresql_where=text("state = 'waiting'")),
+        Index("ix_query_active", "id", postgresql_where=text("state IN ('waiting', 'ready', 'running')")),
     )
 
 

@@ -6,10 +6,10 @@ Specs are plain JSON, so that this folder does not need to know the catalog's cl
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import false, func, insert, select, true, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from scheduler_plugin.store import validity
@@ -51,16 +51,16 @@ def take_in(database: Database, catalog: CatalogRow) -> bool:
         if newest.scalar_one_or_none() == catalog.fingerprint:
             return False
         event = (connection.execute(select(func.max(Event.id))).scalar_one() or 0) + 1
-        before = {row.name: row for row in connection.execute(select(Object.name, Object.spec, Object.removed_at))}
+        before = {row.name: row for row in connection.execute(select(*Object.__table__.columns))}
         names = [item.name for item in catalog.objects]
-        gone = Object.name.not_in(names) & Object.removed_at.is_(None)
+        gone = Object.name.not_in(names) & Object.removed_at.is_(None) & (Object.kind != "backfill")
         removed = connection.execute(update(Object).where(gone).values(removed_at=now).returning(Object.name)).scalars()
         connection.execute(
             update(Freshness).where(Freshness.object.in_(removed.all()), Freshness.until.is_(None)).values(until=now)
         )
+        defined, rows = [], []
         for position, item in enumerate(catalog.objects):
             known = before.get(item.name)
-            same = known is not None and known.removed_at is None and definition(known.spec) == definition(item.spec)
             values = {
                 "kind": item.kind,
                 "materialized": item.materialized,
@@ -69,18 +69,37 @@ def take_in(database: Database, catalog: CatalogRow) -> bool:
                 "position": position,
                 "removed_at": None,
             }
-            if not same:
-                values["defined_at_event"] = event
-                if known is not None and item.kind == "view":
-                    validity.close(connection, [item.name], now)
+            same = (
+                known is not None
+                and known.removed_at is None
+                and known.materialized == item.materialized
+                and definition(known.spec) == definition(item.spec)
+            )
+            if known is not None and not same and item.kind == "view":
+                validity.close(connection, [item.name], now)
+            defined.append(known.defined_at_event if known is not None and same else event)
+            if known is None or any(getattr(known, column) != value for column, value in values.items()):
+                rows.append({"name": item.name, "taken_in_at": now, "defined_at_event": defined[-1], **values})
+        if rows:
+            statement = upsert(Object)
+            changing = [column for column in rows[0] if column not in ("name", "taken_in_at")]
             connection.execute(
-                upsert(Object)
-                .values(name=item.name, taken_in_at=now, **{"defined_at_event": event, **values})
-                .on_conflict_do_update(index_elements=[Object.name], set_=values)
+                statement.on_conflict_do_update(
+                    index_elements=[Object.name],
+                    set_={column: statement.excluded[column] for column in changing},
+                ),
+                rows,
             )
         connection.execute(
             insert(CatalogVersion).values(
-                fingerprint=catalog.fingerprint, settings=dict(catalog.settings), taken_in_at=now
+                fingerprint=catalog.fingerprint,
+                event_id=event,
+                settings=dict(catalog.settings),
+                objects=[
+                    {**asdict(item), "defined_at_event": since}
+                    for item, since in zip(catalog.objects, defined, strict=True)
+                ],
+                taken_in_at=now,
             )
         )
         log_events(connection, now, [(EventKind.CATALOG_CHANGED, None, {"fingerprint": catalog.fingerprint})])
@@ -92,26 +111,22 @@ def definition(spec: Mapping[str, Any]) -> Any:
     return spec.get("sql"), spec.get("virtual")
 
 
-def in_force(database: Database) -> CatalogRow | None:
-    """The catalog last taken in."""
+def in_force(database: Database, *, at_event: int | None = None, backfills: bool = False) -> CatalogRow | None:
+    """The catalog last taken in, or the one that was in force at an event of the log.
+
+    With `backfills` also those that are under way, which to the brain are objects like the others.
+    """
+    wanted = select(CatalogVersion.settings, CatalogVersion.objects).order_by(CatalogVersion.id.desc()).limit(1)
+    if at_event is not None:
+        wanted = wanted.where(CatalogVersion.event_id <= at_event)
+    names = ("name", "kind", "materialized", "parents", "spec", "defined_at_event")
+    under_way = select(*(getattr(Object, each) for each in names)).where(
+        Object.kind == "backfill", Object.removed_at.is_(None), true() if backfills else false()
+    )
     with database.transaction() as connection:
-        newest = select(CatalogVersion.settings).order_by(CatalogVersion.id.desc()).limit(1)
-        settings = connection.execute(newest).scalar_one_or_none()
-        if settings is None:
-            return None
-        rows = connection.execute(
-            select(
-                Object.name,
-                Object.kind,
-                Object.materialized,
-                Object.parents,
-                Object.spec,
-                Object.defined_at_event,
-            )
-            .where(Object.removed_at.is_(None))
-            .order_by(Object.position)
-        )
-        return CatalogRow(
-            settings=settings,
-            objects=[ObjectRow(**row._mapping) for row in rows],
-        )
+        found = connection.execute(wanted).one_or_none()
+        more = connection.execute(under_way.order_by(Object.position)).all()
+    if found is None:
+        return None
+    objects = [ObjectRow(**each) for each in found.objects] + [ObjectRow(**row._mapping) for row in more]
+    return CatalogRow(settings=found.settings, objects=objects)

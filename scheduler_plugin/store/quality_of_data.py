@@ -94,7 +94,9 @@ def picture(database: Database, since: datetime, until: datetime) -> list[Share]
     )
     with database.transaction() as connection:
         declared = connection.execute(
-            select(Object.name, Object.spec["access"].as_float()).where(Object.removed_at.is_(None))
+            select(Object.name, Object.spec["access"].as_float()).where(
+                Object.removed_at.is_(None), Object.kind != "backfill"
+            )
         ).all()
         reads = {
             name: (int(count), int(met))

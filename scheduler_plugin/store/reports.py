@@ -7,7 +7,9 @@ from typing import Any
 
 from sqlalchemy import case, func, select, true
 
+from scheduler_plugin.store import incidents
 from scheduler_plugin.store.database import Database
+from scheduler_plugin.store.incidents import IncidentReport
 from scheduler_plugin.store.models import (
     OPEN_STATES,
     Access,
@@ -56,8 +58,17 @@ class DecisionReport:
     impact: float
     why: str
     decided_at: datetime
+    #: When a job took it up.
+    claimed_at: datetime | None
     finished_at: datetime | None
     error: str | None
+    policy: str
+    slot: int
+    attempt: int
+    #: What it cost; None until it is done.
+    slot_seconds: float | None
+    #: What the impact was made of, and the candidates that were passed over.
+    figures: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +98,8 @@ class Board:
     #: Share of accesses that met a fresh object; None before the first.
     qod: float | None
     last_tick: dict[str, Any]
+    #: What is wrong, or soon will be, the newest first.
+    incidents: Sequence[IncidentReport] = ()
 
 
 def board(database: Database, *, decisions: int = 8) -> Board:
@@ -140,7 +153,7 @@ def board(database: Database, *, decisions: int = 8) -> Board:
             .outerjoin(accesses, accesses.c.object == Object.name)
             .outerjoin(costs, costs.c.object == Object.name)
             .outerjoin(newest, true())
-            .where(Object.removed_at.is_(None))
+            .where(Object.removed_at.is_(None), Object.kind != "backfill")
             .order_by(Object.position)
         ).all()
         objects = [
@@ -171,26 +184,27 @@ def board(database: Database, *, decisions: int = 8) -> Board:
         decisions=latest_decisions(database, decisions),
         qod=sum(item.reads_met_fresh for item in objects) / reads if reads else None,
         last_tick=last_tick or {},
+        incidents=incidents.reports(database),
     )
 
 
-def latest_decisions(database: Database, limit: int) -> list[DecisionReport]:
+def latest_decisions(
+    database: Database, limit: int, *, object: str | None = None, since: datetime | None = None
+) -> list[DecisionReport]:
+    """The newest first; of one object, or made since a time."""
+    columns = [getattr(Decision, name) for name in DecisionReport.__slots__ if name != "slot_seconds"]
+    wanted = (
+        select(*columns, Cost.slot_seconds)
+        .outerjoin(Cost, Cost.decision_id == Decision.id)
+        .order_by(Decision.id.desc())
+        .limit(limit)
+    )
+    if object is not None:
+        wanted = wanted.where(Decision.object == object)
+    if since is not None:
+        wanted = wanted.where(Decision.decided_at >= since)
     with database.transaction() as connection:
-        rows = connection.execute(
-            select(
-                Decision.id,
-                Decision.object,
-                Decision.state,
-                Decision.impact,
-                Decision.why,
-                Decision.decided_at,
-                Decision.finished_at,
-                Decision.error,
-            )
-            .order_by(Decision.id.desc())
-            .limit(limit)
-        )
-        return [DecisionReport(**row._mapping) for row in rows]
+        return [DecisionReport(**row._mapping) for row in connection.execute(wanted)]
 
 
 def files(database: Database) -> list[FileCounts]:
@@ -249,6 +263,7 @@ def quarantined_rows(database: Database) -> list[tuple[str, str, int]]:
             (table, reason, int(rows))
             for table, reason, rows in connection.execute(
                 select(QuarantinedRow.table_name, QuarantinedRow.reason, func.count())
+                .where(QuarantinedRow.resolution.is_(None))
                 .group_by(QuarantinedRow.table_name, QuarantinedRow.reason)
                 .order_by(QuarantinedRow.table_name, QuarantinedRow.reason)
             )

@@ -82,7 +82,7 @@ def whole(database: Database) -> Whole:
     """Everything the board shows of the ledger, in one transaction."""
     waiting = _counted(Update.table_name, Update.state.in_((UpdateState.PENDING, UpdateState.LOADING)))
     kept_out = _counted(Update.table_name, Update.state == UpdateState.QUARANTINED)
-    rows_out = select(QuarantinedRow.table_name, func.count().label("n")).group_by(QuarantinedRow.table_name).subquery()
+    rows_out = _counted(QuarantinedRow.table_name, QuarantinedRow.resolution.is_(None))
     reads = (
         select(Access.object, func.sum(Access.count).label("reads"), func.sum(Access.met_fresh).label("met"))
         .where(Access.minute > func.clock_timestamp() - READS_OVER)
@@ -156,7 +156,7 @@ def whole(database: Database) -> Whole:
         .outerjoin(version, true())
         .outerjoin(cost, true())
         .outerjoin(ended, true())
-        .where(Object.removed_at.is_(None))
+        .where(Object.removed_at.is_(None), Object.kind != "backfill")
         .order_by(Object.position)
     )
     with database.transaction() as connection:

@@ -7,7 +7,7 @@ from. So at any moment the intervals of an object do not overlap, and an open on
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from sqlalchemy import Connection, func, literal, select, update
 from sqlalchemy.dialects.postgresql import array
@@ -32,6 +32,9 @@ class Interval:
     @property
     def empty(self) -> bool:
         return self.since is not None and self.until is not None and self.since >= self.until
+
+
+NEVER = Interval(since=datetime.fromtimestamp(0, UTC), until=datetime.fromtimestamp(0, UTC))
 
 
 def close(connection: Connection, names: Sequence[str], at: datetime) -> None:
@@ -62,11 +65,18 @@ def of_batch(connection: Connection, table: str, batch: int) -> Interval:
     return Interval(since=since, until=until)
 
 
+def of_newest(connection: Connection, name: str) -> Interval:
+    """Of a version that holds what the newest one holds, mended."""
+    newest = select(Version.valid_from, Version.valid_to).where(Version.object == name)
+    row = connection.execute(newest.order_by(Version.committed_at.desc()).limit(1)).one_or_none()
+    return Interval() if row is None else Interval(since=row.valid_from, until=row.valid_to)
+
+
 def of_reads(connection: Connection, reads: Mapping[str, int | None]) -> Interval:
     """Of a version computed from these: when all of them were true together, which is never for an empty interval."""
     whole = Interval()
     for name, snapshot in reads.items():
-        whole = whole & (_never_loaded(connection, name) if snapshot is None else _of(connection, name, snapshot))
+        whole = whole & (_never_run(connection, name) if snapshot is None else _of(connection, name, snapshot))
     return whole
 
 
@@ -77,6 +87,9 @@ def _of(connection: Connection, name: str, snapshot: int) -> Interval:
     return Interval() if row is None else Interval(since=row.valid_from, until=row.valid_to)
 
 
-def _never_loaded(connection: Connection, name: str) -> Interval:
+def _never_run(connection: Connection, name: str) -> Interval:
+    """A table is truly empty until its first arrival; a view that was never refreshed says nothing true."""
+    if connection.execute(select(Object.kind).where(Object.name == name)).scalar_one() != "table":
+        return NEVER
     first = connection.execute(select(func.min(Update.release)).where(Update.table_name == name)).scalar_one()
     return Interval(until=first)

@@ -23,7 +23,9 @@ SILENT_SECONDS = 15.0
 #: An object with less than this share of its limit left is about to breach it.
 ABOUT = 0.25
 
-NOTHING = Figures(impact=None, rank=None, dirty=0, popularity=0.0, cost=0.0, level=0, held=())
+NOTHING = Figures(
+    impact=None, rank=None, dirty=0, popularity=0.0, cost=0.0, level=0, limit=None, held=(), fresh_at=None
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ def rounded(value: float | None) -> float | None:
 
 
 def _row(each: Standing, figures: Figures, groups: dict[str, str]) -> ObjectRow:
-    limit, current_to = each.spec.get("staleness_limit"), epoch(each.current_to)
+    limit, current_to = figures.limit, epoch(each.current_to)
     return ObjectRow.model_construct(
         name=each.name,
         kind=each.kind,
@@ -148,7 +150,7 @@ def _row(each: Standing, figures: Figures, groups: dict[str, str]) -> ObjectRow:
         current_to=current_to,
         limit=limit,
         breach_at=round(current_to + limit, 3) if current_to is not None and limit is not None else None,
-        predicted_fresh_at=None,
+        predicted_fresh_at=None if figures.fresh_at is None or each.fresh else round(figures.fresh_at, 1),
         pending=each.pending,
         dirty=figures.dirty,
         impact=rounded(figures.impact),

@@ -93,12 +93,16 @@ class WhyNot(BaseModel):
     """Why an object is, or is not, next."""
 
     state: str
+    summary: str
     why: str
     impact: float | None
     rank: int | None
     ingredients: dict[str, float | None]
     dirty_ancestors: list[str]
     ahead: list[Ahead]
+    expected_at: Time | None = Field(description="when it will probably start")
+    cost_spread: Seconds | None = Field(description="how far its jobs have strayed from what was expected")
+    failures: int = Field(description="how often in a row its jobs have failed")
 
 
 class Waiting(BaseModel):

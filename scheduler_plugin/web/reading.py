@@ -6,24 +6,23 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
 
-from scheduler_plugin.brain import Explanation
+from scheduler_plugin.live.explain import ObjectExplanation
 from scheduler_plugin.live.scheduler import dag_id
 from scheduler_plugin.store import history, quality_of_data
 from scheduler_plugin.store.decisions import run_id
-from scheduler_plugin.store.history import DecisionDetail, Sawtooth, Spell
+from scheduler_plugin.store.history import DecisionDetail, Sawtooth
 from scheduler_plugin.store.standing import Standing
 from scheduler_plugin.web import models
 from scheduler_plugin.web.access import Reader, may_edit, readable
 from scheduler_plugin.web.answers import answer
 from scheduler_plugin.web.desk import Desk, Snapshot, epoch, rounded
+from scheduler_plugin.web.neighbourhood import neighbourhood
 
 ObjectName = Annotated[str, Path(min_length=1, max_length=200, description="a table or view of the catalog")]
-Hours = Annotated[float, Query(gt=0, le=24 * 31, description="how long a window")]
+Hours = Annotated[float, Query(ge=0.01, le=24 * 31, description="how long a window")]
 Until = Annotated[float | None, Query(ge=0, le=4e9, description="its end, in seconds since 1970; now by default")]
 Limit = Annotated[int, Query(ge=1, le=100)]
 MISSING: dict[int | str, dict[str, Any]] = {404: {"description": "No such object, or not for you to see"}}
-#: How many objects a graph shows before it leaves neighbours out.
-MOST_NODES = 60
 #: How many objects the picture of the QoD shows one by one.
 MOST_SHARES = 150
 
@@ -38,12 +37,13 @@ def router(desk: Desk) -> APIRouter:
     def one_object(request: Request, user: Reader, name: ObjectName) -> Response:
         """How it stands, what it is made of, and why it is or is not next."""
         snapshot, item = found(user, name)
-        told = desk.follower.explain(name, time.time())
+        told = desk.kept(("explain", name), 1.5, lambda: desk.follower.explain(name, time.time()))
         spec = item.spec
         waiting = history.pending_updates(desk.database, name, 20) if item.kind == "table" else []
         seen = readable(user, snapshot.whole.objects)
+        row = next(row for row in snapshot.rows if row.name == name)
         content = models.ObjectPage(
-            row=next(row for row in snapshot.rows if row.name == name),
+            row=row,
             dag_id=dag_id(name, item.kind) if item.materialized else None,
             may_edit=item.materialized and may_edit(user, name, item.kind),
             parents=[each for each in item.parents if each in seen],
@@ -65,10 +65,11 @@ def router(desk: Desk) -> APIRouter:
     @routes.get("/objects/{name}/history", response_model=models.SawtoothOut, responses=MISSING, tags=["object"])
     def sawtooth(request: Request, user: Reader, name: ObjectName, hours: Hours = 1, until: Until = None) -> Response:
         """The staleness sawtooth over a window, with arrivals, runs and breaches."""
-        _, item = found(user, name)
+        snapshot, item = found(user, name)
+        limit = next(row.limit for row in snapshot.rows if row.name == name)
         begin, end = window(hours, until)
         told = history.sawtooth(desk.database, name, begin, end)
-        return answer(request, _sawtooth(item, told, begin, end), at=time.time())
+        return answer(request, _sawtooth(item, limit, told, begin, end), at=time.time())
 
     @routes.get("/objects/{name}/versions", response_model=list[models.VersionOut], responses=MISSING, tags=["object"])
     def versions(user: Reader, name: ObjectName, limit: Limit = 20) -> list[models.VersionOut]:
@@ -211,9 +212,10 @@ def window(hours: float, until: float | None) -> tuple[datetime, datetime]:
     return datetime.fromtimestamp(begin, UTC), datetime.fromtimestamp(max(end, begin + 1), UTC)
 
 
-def why_not(told: Explanation, seen: frozenset[str]) -> models.WhyNot:
+def why_not(told: ObjectExplanation, seen: frozenset[str]) -> models.WhyNot:
     return models.WhyNot(
-        state=told.state.partition(" since ")[0],
+        state=told.state,
+        summary=told.summary,
         why=told.why,
         impact=rounded(told.impact),
         rank=told.rank,
@@ -224,6 +226,9 @@ def why_not(told: Explanation, seen: frozenset[str]) -> models.WhyNot:
             for each in told.ahead[:8]
             if each.object in seen
         ],
+        expected_at=epoch(told.expected_at),
+        cost_spread=rounded(told.cost_spread),
+        failures=told.failures,
     )
 
 
@@ -257,39 +262,9 @@ def decision_out(each: DecisionDetail, snapshot: Snapshot, seen: frozenset[str])
     )
 
 
-def neighbourhood(snapshot: Snapshot, seen: frozenset[str], centre: str, up: int, down: int) -> models.Neighbourhood:
-    """Breadth first from the centre, up through parents and down through children, until the screen is full."""
-    shown = {centre: None}
-    for steps, neighbours in ((up, lambda each: snapshot.by_name[each].parents), (down, snapshot.children.get)):
-        edge = [centre]
-        for _ in range(steps):
-            edge = list(dict.fromkeys(near for each in edge for near in neighbours(each) or () if near in seen))
-            room = MOST_NODES - len(shown)
-            shown |= dict.fromkeys([each for each in edge if each not in shown][:room])
-            edge = [each for each in edge if each in shown]
-    rows = {row.name: row for row in snapshot.rows if row.name in shown}
-    nodes = []
-    for name in shown:
-        row = rows[name]
-        around = {*snapshot.by_name[name].parents, *snapshot.children.get(name, ())}
-        nodes.append(
-            models.Node(
-                **row.model_dump(
-                    include={"name", "kind", "virtual", "level", "fresh", "running", "current_to", "limit"}
-                ),
-                pending=row.pending,
-                dirty=row.dirty,
-                cost=row.cost,
-                held=bool(row.held),
-                hidden=len(around & seen) - len(around & shown.keys()),
-            )
-        )
-    edges = [(parent, name) for name in shown for parent in snapshot.by_name[name].parents if parent in shown]
-    return models.Neighbourhood(centre=centre, nodes=nodes, edges=edges)
-
-
-def _sawtooth(item: Standing, told: Sawtooth, begin: datetime, end: datetime) -> models.SawtoothOut:
-    limit = item.spec.get("staleness_limit")
+def _sawtooth(
+    item: Standing, limit: float | None, told: Sawtooth, begin: datetime, end: datetime
+) -> models.SawtoothOut:
     return models.SawtoothOut(
         object=item.name,
         since=begin.timestamp(),
@@ -315,28 +290,12 @@ def _sawtooth(item: Standing, told: Sawtooth, begin: datetime, end: datetime) ->
             )
             for each in told.runs
         ],
-        breaches=breaches(told.spells, limit, time.time()),
+        breaches=[
+            models.Breach(since=round(since, 3), until=until)
+            for since, until in history.breaches(told.spells, limit, time.time())
+        ],
         truncated=told.truncated,
     )
-
-
-def breaches(spells: list[Spell] | Any, limit: float | None, now: float) -> list[models.Breach]:
-    """The stretches in which the object was further behind than its limit; a stretch over several spells is one."""
-    found: list[models.Breach] = []
-    if limit is None:
-        return found
-    for spell in spells:
-        if spell.current_to is None:
-            continue
-        end = spell.until.timestamp() if spell.until is not None else None
-        begin = max(spell.since.timestamp(), spell.current_to.timestamp() + limit)
-        if begin >= (end if end is not None else now):
-            continue
-        if found and found[-1].until is not None and begin <= found[-1].until + 1e-3:
-            found[-1].until = end
-        else:
-            found.append(models.Breach(since=round(begin, 3), until=end))
-    return found
 
 
 def _share(each: quality_of_data.Share) -> models.ShareOut:

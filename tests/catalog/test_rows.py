@@ -32,16 +32,21 @@ def test_a_row_of_the_demo_survives_json_unchanged() -> None:
     assert json.loads(json.dumps(row.settings)) == row.settings
 
 
-def test_settings_carry_slots_groups_and_policy(bent: Callable[..., Catalog]) -> None:
+def test_settings_carry_slots_groups_policy_and_alerts(bent: Callable[..., Catalog]) -> None:
     def change(content: dict[str, Any]) -> None:
         content["groups"] = {"fast": {"slots": 1, "objects": ["board"]}}
         content["policy"] = {"name": "qoda"}
+        content["alerts"] = {"me": {"notifier": "some.Notifier", "arguments": {"to": "ana"}, "kinds": ["breach"]}}
 
     assert catalog_row(bent(change)).settings == {
         "slots": 4,
         "groups": [{"name": "fast", "slots": 1, "objects": ["board"]}],
         "policy": {"name": "qoda", "params": {}},
         "tick_seconds": 5.0,
+        "burst_bytes": None,
+        "alerts": [
+            {"name": "me", "notifier": "some.Notifier", "arguments": {"to": "ana"}, "kinds": ["breach"]},
+        ],
     }
 
 

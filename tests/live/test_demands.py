@@ -1,10 +1,12 @@
 """Demanded objects go first, with what they need, and a demand ends however fast new updates pour in."""
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler_plugin.live import memory
 from scheduler_plugin.live.scheduler import PAUSED, Scheduler
 from scheduler_plugin.store.models import EventKind
 from tests.live.test_scheduler import START, Log, catalog, log, table, view
@@ -19,7 +21,10 @@ def outcomes(it: Log) -> dict[int, str]:
 
 
 def test_a_demanded_view_goes_before_what_the_policy_prefers_its_stale_parents_first() -> None:
-    it = log(table("hot"), table("t"), view("liked", "hot", access=99.0), view("v", "t", access=0.01), slots=1)
+    rows = [table("hot"), table("t"), view("liked", "hot", access=99.0), view("v", "t", access=0.01)]
+    by_reads = catalog(*rows, slots=1)
+    by_reads = replace(by_reads, settings={**by_reads.settings, "policy": {"name": "qoda", "params": {}}})
+    it = Log(Scheduler(by_reads, since=START.timestamp()))
     it.arrive("hot")
     it.arrive("t")
     it.run("hot")
@@ -149,3 +154,33 @@ def test_every_demand_is_met_although_updates_never_stop(steps: list[tuple[str, 
     for event in it.events:
         again.apply(event)
     assert again.ended == it.scheduler.ended
+
+
+def test_above_the_mark_the_steepest_path_goes_first_until_it_is_below_again() -> None:
+    rows = [table("small"), table("large"), view("v", "large", access=0.0), view("w", "small", access=99.0)]
+    row = catalog(*rows, slots=1)
+    it = Log(Scheduler(replace(row, settings={**row.settings, "burst_bytes": 1000}), since=START.timestamp()))
+
+    def land(name: str, size: int) -> None:
+        it.add(EventKind.UPDATE_ARRIVED, name, update=len(it.events), start=it.now, release=it.now + 1, bytes=size)
+
+    def job(name: str, seconds: float, bytes_out: int) -> None:
+        it.start(name)
+        it.add(EventKind.JOB_FINISHED, name, decision=it.decisions, slot_seconds=seconds, bytes_out=bytes_out)
+
+    land("small", 100)
+    land("large", 100)
+    for name, seconds, written in (("small", 5.0, 90), ("large", 1.0, 10), ("w", 5.0, 1), ("v", 1.0, 1)):
+        job(name, seconds, written)
+    land("small", 400)
+    assert it.scheduler.choose(it.now)[0].policy == "default"  # below the mark
+    land("large", 700)
+    (chosen,) = it.scheduler.choose(it.now)
+    assert (chosen.object, chosen.policy) == ("large", "chain")
+    assert chosen.why.startswith("burst: 1,100 bytes wait, more than 1,000; this path frees ")
+    assert [each["object"] for each in chosen.figures["passed_over"]] == ["small"]
+    job("large", 1.0, 70)
+    assert it.scheduler.choose(it.now)[0].policy == "default"
+    again = memory.restored(replace(row, settings=it.scheduler.settings), memory.dump(it.scheduler), len(it.events))
+    assert again.burst is not None and it.scheduler.burst is not None
+    assert (again.burst.backlog, again.burst.stages) == (it.scheduler.burst.backlog, it.scheduler.burst.stages)

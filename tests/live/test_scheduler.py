@@ -1,6 +1,6 @@
 """The brain fed from the log: what a loop knows is what the log says, and nothing else."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_plugin.live.scheduler import PAUSED, Scheduler
+from scheduler_plugin.live.scheduler import PARENT_BLOCKED, PAUSED, Scheduler
 from scheduler_plugin.store.freshness import Change, LoggedEvent
 from scheduler_plugin.store.models import EventKind
 from scheduler_plugin.store.objects import CatalogRow, ObjectRow
@@ -33,8 +33,15 @@ def view(name: str, *parents: str, materialized: bool = True, access: float = 1.
     )
 
 
-def catalog(*objects: ObjectRow, slots: int = 2) -> CatalogRow:
-    settings = {"slots": slots, "groups": [], "policy": {"name": "default", "params": {}}, "tick_seconds": 1.0}
+def catalog(
+    *objects: ObjectRow, slots: int = 2, policy: str = "default", groups: Sequence[Mapping[str, Any]] = ()
+) -> CatalogRow:
+    settings = {
+        "slots": slots,
+        "groups": list(groups),
+        "policy": {"name": policy, "params": {}},
+        "tick_seconds": 1.0,
+    }
     return CatalogRow(settings=settings, objects=objects)
 
 
@@ -276,3 +283,36 @@ def test_a_changed_weight_alone_does_not_make_anything_stale() -> None:
     for event in it.events:
         anew.apply(event)
     assert all(change.fresh for change in anew.standing(START))
+
+
+def test_a_view_that_asks_for_it_is_held_while_a_table_below_has_files_in_quarantine() -> None:
+    careful = replace(view("w", "thin"), spec={**view("w").spec, "when_parent_blocked": "hold"})
+    it = log(table("t"), table("other"), view("v", "t"), view("thin", "v", materialized=False), careful)
+    it.run("t") if it.arrive("t") else None
+    it.run("v")
+    assert it.scheduler.to_hold_above({"other"}) == ([], [])
+    assert it.scheduler.to_hold_above({"t"}) == (["w"], [])
+    it.add(EventKind.HELD, "w", by=PARENT_BLOCKED)
+    assert it.scheduler.to_hold_above({"t"}) == ([], [])
+    assert it.chosen() == []
+    assert it.scheduler.to_hold_above(()) == ([], ["w"])
+    it.add(EventKind.RELEASED, "w", by=PARENT_BLOCKED)
+    assert it.chosen() == ["w"]
+
+
+def test_a_backfill_competes_with_live_loads_and_neither_starves() -> None:
+    backfill = replace(table("backfill/1"), kind="backfill")
+    it = log(table("t"), backfill, slots=1)
+    for _ in range(10):
+        it.arrive("backfill/1")
+    ran = []
+    for _ in range(40):
+        it.arrive("t")
+        (name,) = it.chosen()
+        it.decisions += 1
+        it.add(EventKind.JOB_STARTED, name, decision=it.decisions, slot=0, updates=[1])
+        it.finish(name, slot_seconds=1.0)
+        ran.append(name)
+    assert ran.count("backfill/1") == 10
+    assert "t" in ran[: ran.index("backfill/1") + 12]
+    assert it.scheduler.accesses({}, 0.0).keys() == {"t"}

@@ -85,7 +85,10 @@ def test_airflow_listens_on_loopback_and_its_password_file_is_private(home: Home
     airflow.write_passwords(found)
     path = Path(environment["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"])
     assert path.stat().st_mode & 0o777 == 0o600
-    assert json.loads(path.read_text()) == {"admin": found.api_password}
+    passwords = json.loads(path.read_text())
+    assert passwords["admin"] == found.api_password
+    assert set(passwords) == {"admin", "viewer"}
+    assert passwords["viewer"] != passwords["admin"]
 
 
 def test_a_component_is_started_anew_when_its_settings_change_and_only_then(home: Home) -> None:

@@ -72,7 +72,7 @@ def test_the_api_is_closed_to_whoever_has_no_password(stack: Settings) -> None:
 
 def test_airflow_has_a_dag_for_every_object_and_no_import_error(stack: Settings, client: httpx.Client) -> None:
     catalog = load_catalog(stack.catalog)
-    wanted = {"freshet_tick"} | {f"load__{table}" for table in catalog.tables}
+    wanted = {"freshet_tick", "freshet_backfill", "freshet_upkeep"} | {f"load__{table}" for table in catalog.tables}
     wanted |= {f"refresh__{name}" for name, view in catalog.views.items() if view.materialized}
     found: set[str] = set()
     while not wanted <= found:

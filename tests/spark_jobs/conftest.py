@@ -48,7 +48,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
 
 
 def _wait(ready: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not ready():
         assert time.monotonic() < deadline, "a service did not come up"
         time.sleep(0.1)
@@ -145,10 +145,17 @@ class Jobs:
         )
 
     def start(
-        self, decision: int, attempt: int, *, at: str | None = None, sent: signal.Signals = signal.SIGKILL
+        self,
+        decision: int,
+        attempt: int,
+        *,
+        at: str | None = None,
+        sent: signal.Signals = signal.SIGKILL,
+        most_bytes: int | None = None,
     ) -> int:
         """Starts a job; `at` is a step (see forked_jobs.py) at which it is sent a signal."""
-        return int(self._ask(do="start", decision=decision, attempt=attempt, at=at, signal=int(sent)))
+        words = {"decision": decision, "attempt": attempt, "at": at, "signal": int(sent), "most_bytes": most_bytes}
+        return int(self._ask(do="start", **words))
 
     def wait(self, pid: int) -> str:
         """`stopped`, `killed`, `done` or `failed`."""

@@ -8,6 +8,7 @@ import importlib
 import json
 import logging
 import os
+import resource
 import signal
 import sys
 from typing import Any
@@ -44,6 +45,9 @@ def start(words: dict[str, Any]) -> int:
     try:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(2, 1)
+        if words["most_bytes"] is not None:
+            # No file may grow beyond this: a write fails as it does when the disk is full.
+            resource.setrlimit(resource.RLIMIT_FSIZE, (words["most_bytes"], words["most_bytes"]))
         if words["at"]:
             hurt(words["at"], words["signal"])
         job.run(Settings.load(), words["decision"], words["attempt"])

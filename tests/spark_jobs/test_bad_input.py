@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from spark_jobs import load
 from spark_jobs.load import LoadResult, SourceFile, load_batch
 from spark_jobs.query import run_query
 
@@ -89,7 +90,11 @@ UNFIT: list[tuple[str, str | bytes, str]] = [
     ("renamed.csv", "id,name,amount,at,day\n" + GOOD, "has column `name` where column `who` was expected"),
     ("missing.csv", "id,who,amount,at\n1,ann,1.50,2024-01-01\n", "lacks column `day`"),
     ("extra.csv", HEADER.replace("day", "day,colour") + GOOD, "has column `colour`, which the table does not declare"),
-    ("semicolons.csv", (HEADER + GOOD).replace(",", ";"), "id;who;amount;at;day"),
+    (
+        "semicolons.csv",
+        (HEADER + GOOD).replace(",", ";"),
+        "is separated by ';', not by commas: id;who;amount",
+    ),
     ("no_header.csv", GOOD, "where columns `id`, `who`, `amount`, `at`, `day` was expected"),
     ("twice.csv", "id,who,amount,at,day,id\n1,a,1,2024-01-01,2024-01-01,1\n", "twice"),
     ("utf16.csv", (HEADER + GOOD).encode("utf-16"), "it looks like UTF-16"),
@@ -145,6 +150,8 @@ BAD_ROWS: list[tuple[str, str, str]] = [
     ("csv", "2,bob,1.5,yesterday,2024-01-01", "column `at`: 'yesterday' is not timestamp"),
     ("csv", "2,bob,1.5,2024-01-01,2024-02-30", "column `day`: '2024-02-30' is not date"),
     ("csv", '2,"bob,1.5,2024-01-01,2024-01-01', "fields where 5 were expected"),
+    ("csv", "2,bob,1.5,2024-01-01,+12024-01-01", "column `day`: year 12024 is not from 1 to 9999"),
+    ("csv", "2,bob,1.5,0000-01-01,2024-01-01", "column `at`: year 0 is not from 1 to 9999"),
     ("json", '{"id": 2, "who": "bob"', "not JSON"),
     ("json", "[1, 2]", "not a JSON object"),
     ("json", '{"id": "two"}', "column `id`: 'two' is not bigint"),
@@ -183,7 +190,7 @@ def test_values_arrive_as_they_were_written(loading: Loading) -> None:
 
 
 def test_paths_with_any_characters_are_read(loading: Loading) -> None:
-    names = ["a b.csv", "it's [1].csv", "100% *.csv", "ä{x}.csv", "a#b?c=d.csv"]
+    names = ["a b.csv", "it's [1].csv", "100% *.csv", "ä{x}.csv", "a#b?c=d.csv", 'two "lines"\nof a name.csv']
     paths = [loading.write(name, HEADER + GOOD.replace("1,", f"{number},", 1)) for number, name in enumerate(names)]
     result = loading.load(*paths)
     assert result.quarantined_files == []
@@ -202,6 +209,32 @@ def test_files_that_vanished_changed_or_are_folders_are_named(loading: Loading, 
     assert "had 9 bytes when it was announced" in reasons[2]
     assert "is a directory" in reasons[3]
     assert result.rows_by_update == {0: 1, 1: 0, 2: 0, 3: 0}
+
+
+def test_a_file_that_disappears_between_the_look_and_the_read_is_named_and_the_rest_is_loaded(
+    loading: Loading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, gone = loading.write("good.csv", HEADER + GOOD), loading.write("gone.csv", HEADER + GOOD)
+    look = load.inspect
+
+    def look_and_lose(*files: Any, **how: Any) -> Any:
+        found = look(*files, **how)
+        gone.unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(load, "inspect", look_and_lose)
+    result = loading.load(good, gone)
+    assert result.rows_by_update == {0: 1, 1: 0}
+    ((update, words),) = result.quarantined_files
+    assert update == 1
+    assert "gone.csv" in words
+
+
+def test_times_at_the_ends_of_what_everybody_reads_are_loaded(loading: Loading) -> None:
+    rule = {"expect": "expect_column_values_to_not_be_null", "on_fail": "drop", "arguments": {"column": "id"}}
+    content = HEADER + "1,a,1,9999-12-31 23:59:59,0001-01-01\n2,b,1,0001-01-01 00:00:00,9999-12-31\n"
+    result = loading.load(loading.write("ends.csv", content), expectations=[rule], interval="day")
+    assert (result.rows, result.quarantined_rows) == (2, [])
 
 
 def expectation(on_fail: str) -> dict[str, Any]:
@@ -259,3 +292,80 @@ def test_rows_that_repeat_a_key_within_a_batch_are_told(loading: Loading) -> Non
     assert result.rows == 2
     ((name, _, passed, detail),) = result.quality
     assert (name, passed, detail["unexpected"]) == ("unique key", False, 1)
+
+
+def judged(
+    loading: Loading, *expectations: tuple[str, str, dict[str, Any]], content: str = HEADER + GOOD
+) -> LoadResult:
+    rules = [{"expect": name, "on_fail": on_fail, "arguments": given} for name, on_fail, given in expectations]
+    return loading.load(loading.write("judged.csv", content), expectations=rules)
+
+
+def test_columns_as_such_are_judged_without_ours(loading: Loading) -> None:
+    names = [name for name, _ in COLUMNS]
+    result = judged(
+        loading,
+        ("expect_table_columns_to_match_ordered_list", "block", {"column_list": names}),
+        ("expect_table_column_count_to_equal", "block", {"value": len(names)}),
+        ("expect_column_to_exist", "block", {"column": "who"}),
+    )
+    assert [passed for _, _, passed, _ in result.quality] == [True, True, True]
+    assert result.rows == 1
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize(("on_fail", "loaded"), [("drop", 1), ("block", 0), ("warn", 2)])
+def test_an_expectation_in_sql_blames_the_rows_it_selects(
+    loading: Loading, monkeypatch: pytest.MonkeyPatch, small: bool, on_fail: str, loaded: int
+) -> None:
+    if not small:
+        monkeypatch.setattr("spark_jobs.load.SMALL_BYTES", 0)
+    query = "SELECT * FROM {batch} WHERE amount > 100 AND who IS NULL"
+    # The bad row is the second of the good ones and the third of the file.
+    content = HEADER + "x,,,,\n" + GOOD + "7,,200,,\n"
+    result = judged(loading, ("sql", on_fail, {"query": query}), content=content)
+    assert result.rows == loaded
+    ((_, _, passed, detail),) = result.quality
+    assert not passed
+    assert "id=7" in detail["words"]
+    dropped = [
+        (number, json.loads(raw or "")["id"]) for _, number, why, raw in result.quarantined_rows if "sql(" in why
+    ]
+    assert dropped == ([(3 if small else None, 7)] if on_fail == "drop" else [])
+
+
+def test_an_expectation_in_sql_about_the_whole_blocks_the_whole(loading: Loading) -> None:
+    query = "SELECT count(*) AS n FROM {batch} HAVING n < 5"
+    result = judged(loading, ("sql", "block", {"query": query}))
+    assert result.rows == 0
+    ((_, words),) = result.quarantined_files
+    assert "n=1" in words
+
+
+def test_freshness_looks_at_the_newest_value(loading: Loading) -> None:
+    rule = ("freshness", "block", {"column": "at", "max_age": 3600.0})
+    result = judged(loading, rule)
+    ((_, words),) = result.quarantined_files
+    assert "the newest value is 2024-01-01T10:00:00+00:00" in words
+    from datetime import UTC, datetime
+
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    assert judged(loading, rule, content=HEADER + GOOD + f"2,b,1,{now},\n").rows == 2
+
+
+def test_a_released_file_is_not_judged_and_the_others_are(loading: Loading, spark_connect: Any, tables: Any) -> None:
+    rule = {"expect": "expect_table_row_count_to_be_between", "on_fail": "block", "arguments": {"min_value": 5}}
+    paths = [loading.write(name, HEADER + GOOD) for name in ("released.csv", "other.csv")]
+    files = [SourceFile(update_id=each, path=str(path), gated=each != 0) for each, path in enumerate(paths)]
+    result = load_batch(
+        spark=spark_connect,
+        tables=tables,
+        table=loading._name,
+        columns=COLUMNS,
+        format="csv",
+        files=files,
+        marker="batch-1",
+        expectations=[rule],
+    )
+    assert result.rows_by_update == {0: 1, 1: 0}
+    assert [update for update, _ in result.quarantined_files] == [1]

@@ -82,6 +82,16 @@ def test_a_load_taken_for_dead_that_wakes_up_after_its_successor_adds_nothing(
     check()
 
 
+def test_a_disk_that_is_full_fails_the_job_with_its_words_and_the_next_decision_loads_everything(
+    ledger: Any, jobs: Any, name: str, batch: int, check: Callable[[], None]
+) -> None:
+    assert jobs.run(batch, 1, most_bytes=600) == "failed"
+    ((error,),) = (row.values() for row in ledger.ask("SELECT error FROM freshet.decision WHERE id = :id", id=batch))
+    assert "File too large" in error
+    assert jobs.run(int(ledger.decide(name)), 1) == "done"
+    check()
+
+
 def test_two_attempts_at_the_same_time_load_once(ledger: Any, jobs: Any, batch: int, check: Callable[[], None]) -> None:
     # Both have read the batch before either commits.
     pids = []

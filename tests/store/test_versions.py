@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
@@ -113,7 +113,12 @@ STEP = st.one_of(
 
 
 def test_an_interval_says_exactly_when_a_version_was_the_truth(world: World) -> None:
-    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=10,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.explicit, Phase.reuse, Phase.generate),  # shrinking takes minutes on a database
+    )
     @given(steps=st.lists(STEP, min_size=8, max_size=30))
     def holds(steps: list[tuple[str, str, int]]) -> None:
         with world.database.transaction() as connection:
@@ -243,3 +248,32 @@ def test_other_sql_ends_what_a_view_held_before(world: World) -> None:
     objects.take_in(world.database, objects.CatalogRow(settings={"slots": 2}, objects=rows("SELECT 2")))
     (only,) = versions.history(world.database, "v")
     assert only.valid_to is not None
+
+
+def test_tidied_files_take_the_place_of_the_newest_version_and_of_no_other(world: World) -> None:
+    for _ in range(2):
+        world.arrive("a")
+        world.start("a")
+        world.finish("a")
+    versions.tidied(world.database, "a", 1, 91)
+    versions.tidied(world.database, "a", 2, 92)
+    world.holds[92] = world.holds[2]
+    assert versions.pin(world.database, "r", ["a"]).snapshots == {"a": 92}
+    newest, before, _ = versions.history(world.database, "a")
+    assert (newest.valid_from, newest.valid_to) == (before.valid_from, None)
+    versions.unpin(world.database, "r")
+    assert versions.needed_snapshots(world.database)["a"] == {2, 92}
+    world.arrive("a")
+    world.start("a")
+    world.finish("a")
+    assert versions.needed_snapshots(world.database)["a"] == {3}
+
+
+def test_what_was_read_lately_has_a_place_in_the_clock_cache(world: World) -> None:
+    from scheduler_plugin.store import accesses
+
+    assert accesses.hot(world.database, 2) == []
+    accesses.count(world.database, {"a": 5, "v": 1, "w": 2})
+    assert set(accesses.hot(world.database, 9)) == {"a", "v", "w"}
+    assert len(accesses.hot(world.database, 2)) == 2
+    assert "a" in accesses.hot(world.database, 2)

@@ -100,9 +100,9 @@ def run(quick: bool, progress: Progress) -> Report:
             f"Published (theorem 5.1): weighted staleness at most 4.5 times the least. Its last step takes LOW for a "
             f"lower bound where section 2.2 proves LOW / 2, so the argument gives {STALENESS_BOUND:g}; largest here "
             f"{max(ratio for _, ratio in kept):.3f} times LOW / 2, which nothing can go below.",
-            "With the updates of a group all at once, long loads of the slow group can fill every slot: Myopic and the "
-            "others then make fast tables wait, GroupAndRun keeps slots for them. Scattered, they need no "
-            "protection and Myopic, which may use every slot for anything, is as good or better.",
+            "With the updates of a group all at once, long loads of the slow group fill every slot: Myopic and the "
+            "others then make fast tables wait, while GroupAndRun keeps slots for them. It pays with staleness, for "
+            "the slots of a group that has nothing to load stay idle.",
             "Beyond the limit nothing is promised: near 8 times it the slots of a group are full while others idle.",
             "The paper measures nothing; periods, weights (1, 10 or 100) and lengths are ours.",
         ),

@@ -12,8 +12,8 @@ from scheduler_plugin.simulator.experiments.contention import KINDS, Executed, K
 from scheduler_plugin.simulator.queries import queries_first, updates_first
 
 PHASES = 7
-#: Queries over which the paper and we smooth.
-WINDOW = 30
+#: Points of a curve; the paper smooths over 30 queries, which would show how many come together.
+BLOCKS = 50
 
 POLICIES = {
     "knapsack": placed,
@@ -28,7 +28,7 @@ def wish(number: int, count: int) -> float:
 
 
 def run(quick: bool, progress: Progress) -> Report:
-    count, together = (280, 10) if quick else (5000, 20)
+    count, together = (350, 7) if quick else (5000, 20)
     found: dict[tuple[str, str], list[Executed]] = {}
     rows: list[tuple[Cell, ...]] = []
     for place, (name, kind) in enumerate(KINDS.items()):
@@ -82,26 +82,35 @@ def response_seconds(query: Executed) -> float:
     return query.response_ms / 1000
 
 
-def smoothed(values: Sequence[float]) -> list[float]:
-    """
-    >>> smoothed([1.0, 3.0])
-    [1.0, 2.0]
-    """
-    windows = (values[max(0, end - WINDOW) : end] for end in range(1, len(values) + 1))
-    return [sum(window) / len(window) for window in windows]
-
-
 def draw(path: Path, found: Mapping[tuple[str, str], Sequence[Executed]]) -> None:
-    """QoD and response time over the run, a panel per workload and measure."""
-    title = f"Users who change their minds (shaded: they wish speed); means over {WINDOW} queries"
+    """QoD, and how much longer an answer took than with queries first; a panel per workload and measure."""
+    count = len(found["gauss", "knapsack"])
+    block = count // BLOCKS
+    title = f"Users who change their minds (shaded: they wish speed); means of {block} queries in a row"
     figure, panels = picture.panels(4, columns=2, title=title)
-    measures = ((quality, "QoD"), (response_seconds, "response time (s)"))
-    cases = [(name, measure, words) for measure, words in measures for name in KINDS]
-    for axes, (name, measure, words) in zip(panels, cases, strict=True):
-        count = len(found[name, "knapsack"])
-        for phase in range(1, PHASES, 2):
-            axes.axvspan(phase * count / PHASES, (phase + 1) * count / PHASES, color="0.9")
-        series = {policy: smoothed([measure(each) for each in found[name, policy]]) for policy in POLICIES}
-        picture.lines(axes, range(count), series, markers=14)
-        picture.finished(axes, x="queries run", y=words, title=f"{name} workload")
+    middles = [block * number + block / 2 for number in range(BLOCKS)]
+    for name, (quality_axes, waiting_axes) in zip(KINDS, zip(panels[:2], panels[2:], strict=True), strict=True):
+        by_number = {policy: sorted(found[name, policy], key=lambda each: each.number) for policy in POLICIES}
+        fastest = [response_seconds(each) for each in by_number["queries first"]]
+        waiting = {
+            policy: [response_seconds(each) - least for each, least in zip(of, fastest, strict=True)]
+            for policy, of in by_number.items()
+        }
+        qualities = {policy: [quality(each) for each in of] for policy, of in by_number.items()}
+        for axes, values, words in (
+            (quality_axes, qualities, "QoD"),
+            (waiting_axes, waiting, "added response time (s)"),
+        ):
+            for phase in range(1, PHASES, 2):
+                axes.axvspan(phase * count / PHASES, (phase + 1) * count / PHASES, color="0.9")
+            picture.lines(axes, middles, {policy: blocks(each, block) for policy, each in values.items()})
+            picture.finished(axes, x="queries", y=words, title=f"{name} workload")
     picture.saved(figure, path)
+
+
+def blocks(values: Sequence[float], length: int) -> list[float]:
+    """
+    >>> blocks([1.0, 3.0] * BLOCKS, 2)[:2]
+    [2.0, 2.0]
+    """
+    return [sum(values[first : first + length]) / length for first in range(0, BLOCKS * length, length)]

@@ -63,12 +63,11 @@ def words(switches: int) -> str:
 
 
 def draw(path: Path, found: Mapping[int, Sequence[float]]) -> None:
-    """How often each rounded distance occurs, and the distances over the run."""
+    """How often a distance is reached, and the distances over the run."""
     figure, (often, over_time) = picture.panels(2, title="How far consecutive schedules are apart")
     for number, (switches, distances) in enumerate(found.items()):
-        occurred = Counter(map(round, distances))
-        x = sorted(occurred)
-        picture.line(often, x, [occurred[each] for each in x], number, words(switches))
+        ranked = sorted(distances, reverse=True)
+        picture.line(often, ranked, range(1, len(ranked) + 1), number, words(switches), markevery=0.1)
         window = max(1, len(distances) // 50)
         means = [
             sum(distances[first : first + window]) / len(distances[first : first + window])
@@ -76,6 +75,6 @@ def draw(path: Path, found: Mapping[int, Sequence[float]]) -> None:
         ]
         picture.line(over_time, [place * window for place in range(len(means))], means, number, words(switches))
     often.set_yscale("log")
-    picture.finished(often, x="distance (rounded)", y="occurrences", title="how often")
+    picture.finished(often, x="distance", y="schedules that far apart or further", title="how often")
     picture.finished(over_time, x="queries run", y=f"mean distance over {window} queries", title="over the run")
     picture.saved(figure, path)

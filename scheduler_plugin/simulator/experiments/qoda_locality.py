@@ -48,8 +48,7 @@ def run(quick: bool, progress: Progress) -> Report:
         )
     progress(len(speeds), len(speeds) + 1, "relations in any order")
     slowest = speeds[0] * rate * server.operations
-    any_order = [server.qod("qoda", stream, speed=slowest, in_order=False) for stream in updates.values()]
-    apart = max(abs(float(str(mine)) - theirs) for mine, theirs in zip(rows[0][2:], any_order, strict=True))
+    any_order = server.qod("qoda", updates["random"], speed=slowest, in_order=False)
     return Report(
         title=f"Temporal locality: QoDA's QoD, {relations:,} relations, {relations * 20:,} views, "
         f"{rate * server.operations:,.0f} operations a second asked for",
@@ -59,8 +58,9 @@ def run(quick: bool, progress: Progress) -> Report:
             "The paper shows curves without figures: perfect locality on top, random in the middle, zero locality "
             "at the bottom, further apart at low speeds. Ours have the same order at every speed below that of the "
             "stream, and meet when the server keeps up.",
-            "Relations apply updates in the order of arrival. Letting them overtake each other changes the QoD at the "
-            f"lowest speed by at most {apart:.4f}: with twenty views behind it a relation outranks nearly every view.",
+            "Relations apply updates in the order of arrival. Letting them overtake each other takes the QoD of the "
+            f"random stream at the lowest speed from {rows[0][3]:.4f} to {any_order:.4f}: with twenty views behind "
+            "it a relation outranks nearly every view.",
             f"Each relation gets {each} updates in {server.horizon_seconds:.0f} s, in all three streams; the paper "
             "does not say how long its streams were.",
         ),
@@ -71,10 +71,7 @@ def run(quick: bool, progress: Progress) -> Report:
 def draw(path: Path, names: Sequence[str], speeds: Sequence[float], rows: Sequence[Sequence[Cell]]) -> None:
     """QoD against speed, one line per stream."""
     figure, (axes,) = picture.panels(1, title="QoDA and the temporal locality of the update stream")
-    series = {
-        f"updates of a relation {name}": [float(str(row[2 + place])) for row in rows]
-        for place, name in enumerate(names)
-    }
+    series = {f"updates {name}": [float(str(row[2 + place])) for row in rows] for place, name in enumerate(names)}
     picture.lines(axes, [100 * speed for speed in speeds], series)
     picture.finished(axes, x="processing speed (% of the incoming rate)", y="QoD (share of fresh reads)")
     picture.saved(figure, path)

@@ -70,7 +70,7 @@ def correlation(left: Sequence[float], right: Sequence[float]) -> float:
 
 
 def run(quick: bool, progress: Progress) -> Report:
-    stocks, seconds, speeds = (900, 30, (300, 650, 1200)) if quick else (9000, 600, tuple(PUBLISHED))
+    stocks, seconds, speeds = (600, 20, (300, 650, 1200)) if quick else (9000, 600, tuple(PUBLISHED))
     dice = random.Random(0)
     reads = zipf(stocks, ACCESS_EXPONENT)
     trades = trade_shares(stocks, dice)

@@ -2,7 +2,7 @@
 
 import { get, now } from "./api.js";
 import { sparkline } from "./charts.js";
-import { badge, choice, duration, h, number, objectLink, percent, ticking, time } from "./dom.js";
+import { badge, choice, duration, h, number, objectLink, percent, redraw, ticking, time } from "./dom.js";
 
 const ROW = 33;
 const AROUND = 15;
@@ -140,7 +140,7 @@ export async function board(box) {
     }
     count.textContent = `${shown.total} of ${shown.summary.objects} objects`;
     COLUMNS.forEach(([key], n) => heads[n].setAttribute("aria-sort", key !== asked.sort ? "none" : asked.descending ? "descending" : "ascending"));
-    figures.replaceChildren(...overview(shown.summary, change));
+    redraw(figures, shown.summary, () => overview(shown.summary, change));
   }
 
   function line(row) {
@@ -192,8 +192,15 @@ export async function board(box) {
   let drawn = 0;
   async function drawCurve() {
     drawn = Date.now();
-    const told = await get("qod", { hours: 6, buckets: 72 });
-    curve.replaceChildren(sparkline(told.buckets.map((each) => [each.at, each.qod])), h("small", { class: "muted" }, "QoD, last 6 hours"));
+    const known = async (hours) => {
+      const { buckets, until } = await get("qod", { hours, buckets: 72 });
+      const first = buckets.findIndex((each) => each.qod !== null);
+      return first < 0 ? { points: [], since: until, until } : { points: buckets.slice(first).filter((each) => each.at <= now()), since: buckets[first].at, until };
+    };
+    let told = await known(6);
+    // A young installation would be a dot at the edge.
+    if (told.points.length < 12) told = await known(0.5);
+    curve.replaceChildren(sparkline(told.points.map((each) => [each.at, each.qod])), h("small", { class: "muted" }, `QoD, last ${duration(told.until - told.since)}`));
   }
 
   await load();

@@ -5,9 +5,9 @@ import { airflowLink, badge, choice, duration, h, number, objectLink, plural, ta
 
 const KIND = { done: "good", failed: "bad", claimed: "busy", dispatched: "busy", decided: "busy" };
 
-export function decisionList(decisions, withObject = true) {
-  if (!decisions.length) return h("p", { class: "muted" }, "Nothing has been decided yet.");
-  return h("ul", { class: "plain decisions" }, decisions.map((each) => decision(each, withObject)));
+export function decisionList(found, withObject = true) {
+  if (!found.length) return h("p", { class: "muted" }, "Nothing has been decided yet.");
+  return h("ul", { class: "plain decisions" }, found.map((each) => decision(each, withObject)));
 }
 
 function decision(each, withObject) {
@@ -44,7 +44,7 @@ export async function decisions(box) {
     newest = await get("decisions", { failed, limit: 30 });
     // What slid out of the newest page stays on the screen.
     const known = new Set(newest.map((each) => each.id));
-    if (older.length || before.some((each) => list.querySelector("details[open]"))) older = before.filter((each) => !known.has(each.id)).concat(older.filter((each) => !known.has(each.id)));
+    if (older.length || list.querySelector("details[open]")) older = before.filter((each) => !known.has(each.id)).concat(older.filter((each) => !known.has(each.id)));
     draw();
   }
 

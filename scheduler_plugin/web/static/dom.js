@@ -86,6 +86,36 @@ export function airflowLink(path, ...children) {
   return h("a", { href, onclick: go }, ...children);
 }
 
+/** Replaces what is in `box` where it has changed, and keeps the focus and what is folded open. */
+export function redraw(box, told, make) {
+  const key = JSON.stringify(told);
+  if (box.told === key) return;
+  box.told = key;
+  const all = () => [...box.querySelectorAll("a, button, summary, select, input")];
+  const focused = all().indexOf(document.activeElement);
+  const open = [...box.querySelectorAll("details")].map((each) => each.open);
+  box.replaceChildren(...[make()].flat(2).filter(Boolean));
+  [...box.querySelectorAll("details")].forEach((each, n) => { each.open = open[n] ?? false; });
+  if (focused >= 0) all()[focused]?.focus({ preventScroll: true });
+}
+
+const beating = new Set();
+
+/** A word that is written anew every second. */
+export function live(words, attributes = null) {
+  const element = h("span", attributes, words());
+  beating.add([element, words]);
+  return element;
+}
+
+setInterval(() => {
+  for (const each of beating) {
+    if (each[0].isConnected) each[0].textContent = each[1]();
+    else if (each[2]) beating.delete(each);
+    each[2] = true;
+  }
+}, 1000);
+
 export function badge(kind, ...children) {
   return h("span", { class: `badge ${kind}` }, ...children);
 }

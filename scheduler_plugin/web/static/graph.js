@@ -27,7 +27,9 @@ export async function graph(box, name) {
 
   async function load() {
     told = await get(`objects/${encodeURIComponent(name)}/graph`, { up: depth, down: depth });
+    const focused = document.activeElement?.getAttribute?.("data-name");
     canvas.replaceChildren(draw(told));
+    if (focused) canvas.querySelector(`[data-name="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }
 
   await load();
@@ -95,7 +97,7 @@ function draw(told) {
     const short = node.name.length > 22 ? `${node.name.slice(0, 21)}…` : node.name;
     return s("a", {
       href: `#/object/${encodeURIComponent(node.name)}`, class: `node node-${state(node)} ${node.running ? "node-running" : ""} ${node.virtual ? "virtual" : ""} ${node.name === told.centre ? "centre" : ""}`,
-      transform: `translate(${x} ${y})`, "aria-label": `${node.name}: ${words.join(", ")}`,
+      transform: `translate(${x} ${y})`, "data-name": node.name, "aria-label": `${node.name}: ${words.join(", ")}`,
       onclick: (event) => { if (event.shiftKey) { event.preventDefault(); location.hash = `#/graph/${encodeURIComponent(node.name)}`; } },
     },
     s("title", null, `${node.name}\n${words.join("\n")}`),

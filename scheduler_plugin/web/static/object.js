@@ -3,7 +3,7 @@
 import { get, now, post } from "./api.js";
 import { stateOf } from "./board.js";
 import { costBars, sawtooth } from "./charts.js";
-import { airflowLink, ask, badge, bytes, choice, duration, h, number, objectLink, plural, table, ticking, time, toast } from "./dom.js";
+import { airflowLink, ask, badge, bytes, choice, duration, h, live, number, objectLink, plural, redraw, table, ticking, time, toast } from "./dom.js";
 import { decisionList } from "./decisions.js";
 
 const WINDOWS = [["0.25", "15 minutes"], ["1", "1 hour"], ["6", "6 hours"], ["24", "24 hours"], ["168", "7 days"]];
@@ -28,21 +28,20 @@ export async function object(box, name) {
 
   function drawHead() {
     const { row } = told;
-    const age = row.current_to === null ? null : now() - row.current_to;
-    const state = stateOf(row);
-    head.replaceChildren(
+    const steady = { ...row, impact: 0, rank: 0, popularity: number(row.popularity), cost: number(row.cost), predicted_fresh_at: row.predicted_fresh_at === null };
+    redraw(head, [steady, told.may_edit, stateOf(row)], () => [
       h("div", null,
-        h("h1", null, h("span", { class: `dot ${state}` }), row.name, " ", h("small", { class: "muted" }, row.virtual ? "virtual view" : row.kind), row.group && badge("", row.group)),
+        h("h1", null, h("span", { class: `dot ${stateOf(row)}` }), row.name, " ", h("small", { class: "muted" }, row.virtual ? "virtual view" : row.kind), row.group && badge("", row.group)),
         h("p", { class: "lead" },
-          age === null ? "Nothing has arrived for it yet." : [h("strong", { class: row.limit && age > row.limit ? "bad" : "" }, ticking(age)), ` behind${row.limit === null ? "" : `, limit ${duration(row.limit)}`}. `],
+          row.current_to === null ? "Nothing has arrived for it yet. " : [h("strong", { class: row.limit && now() - row.current_to > row.limit ? "bad" : "" }, live(() => ticking(now() - row.current_to))), ` behind${row.limit === null ? "" : `, limit ${duration(row.limit)}`}. `],
           row.fresh ? "Fresh: it holds everything that has arrived. " : "Stale: newer data has arrived. ",
-          row.running ? `A job is under way (${row.running}, ${ticking(now() - row.decided_at)}). ` : "",
-          !row.fresh && row.predicted_fresh_at !== null ? `Probably fresh in ${ticking(row.predicted_fresh_at - now())}.` : ""),
+          row.running ? ["A job is under way (", row.running, ", ", live(() => ticking(now() - row.decided_at)), "). "] : "",
+          !row.fresh && row.predicted_fresh_at !== null ? live(() => `Probably fresh in ${ticking(told.row.predicted_fresh_at - now())}.`) : ""),
         h("p", { class: "muted" },
-          row.rows === null ? "no version yet" : `${plural(row.rows, "row")}, last run ${ticking(now() - row.last_run)} ago`,
+          row.rows === null ? "no version yet" : [`${plural(row.rows, "row")}, last run `, live(() => ticking(now() - row.last_run)), " ago"],
           row.virtual ? "" : ` · next job about ${duration(row.cost)} · popularity ${number(row.popularity)}`,
           told.dag_id ? [" · ", airflowLink(`dags/${told.dag_id}`, "DAG ", told.dag_id)] : "")),
-      h("div", { class: "buttons" }, buttons(told, reload)));
+      h("div", { class: "buttons" }, buttons(told, reload))]);
   }
 
   function drawChart() {
@@ -52,16 +51,17 @@ export async function object(box, name) {
   }
 
   function drawWhy() {
-    const { explanation: told_why, row } = told;
-    if (!told_why) return why.replaceChildren();
-    const waits = row.held.length ? `It is held: ${row.held.join("; ")}.` : "";
-    const ancestors = told_why.dirty_ancestors;
-    why.replaceChildren(h("section", null,
-      h("h2", null, row.fresh || row.running ? "Where it stands" : told_why.rank === 1 ? "Next in line" : "Why not now"),
-      h("p", null, badge("", told_why.state), " ", waits, " ", row.fresh ? "There is nothing to run." : told_why.why),
+    const { explanation, row } = told;
+    if (!explanation) return;
+    const ancestors = explanation.dirty_ancestors;
+    redraw(why, [explanation, row.held, row.fresh, row.running], () => h("section", null,
+      h("h2", null, row.fresh || row.running ? "Where it stands" : explanation.rank === 1 ? "Next in line" : "Why not now"),
+      h("p", null, badge("", explanation.state), " ", explanation.summary),
+      row.held.length ? h("p", { class: "warn" }, `Held: ${row.held.join("; ")}.`) : null,
+      row.fresh ? null : h("p", { class: "muted" }, explanation.why),
       ancestors.length ? h("p", null, "Waits for ", ancestors.flatMap((each, n) => [n ? ", " : "", objectLink(each)]), ".") : null,
-      !row.fresh && told_why.ahead.length ? [h("h3", null, "Before it in the queue"), table([["Object"], ["Impact", "num"], ["Why"]], told_why.ahead.map((each) => [objectLink(each.object), number(each.impact), each.why]))] : null,
-      row.fresh ? null : h("details", null, h("summary", null, "The figures"), table([["Figure"], ["Value", "num"]], [["impact", number(told_why.impact)], ...Object.entries(told_why.ingredients).map(([key, value]) => [key.replaceAll("_", " "), number(value)])]))));
+      !row.fresh && explanation.ahead.length ? [h("h3", null, "Before it in the queue"), table([["Object"], ["Impact", "num"], ["Why"]], explanation.ahead.map((each) => [objectLink(each.object), number(each.impact), each.why]))] : null,
+      row.fresh ? null : h("details", null, h("summary", null, "The figures"), table([["Figure"], ["Value", "num"]], [["impact", number(explanation.impact)], ...Object.entries(explanation.ingredients).map(([key, value]) => [key.replaceAll("_", " "), number(value)])]))));
   }
 
   async function drawLower() {
@@ -149,7 +149,7 @@ function buttons(told, reload) {
       return asked && (await post(`${path}/${paused ? "resume" : "pause"}`, asked)).message;
     }, "No new jobs until it is resumed; what runs goes on"),
     button("Weight …", async () => {
-      const asked = await ask(`Weight of ${told.row.name} for a while`, [["factor", "Times as important", { type: "number", min: 0.01, max: 1000, step: "any", value: 3, required: true }], ["minutes", "For so many minutes", { type: "number", min: 1, max: 10080, step: "any", value: 60, required: true }], ["why", "Why (for the record)", { maxlength: 500 }]], "Set");
+      const asked = await ask(`Weight of ${told.row.name} for a while`, [["weight", `Weight (the catalog says ${number(told.weight)})`, { type: "number", min: 0.01, max: 1000, step: "any", value: told.weight * 3, required: true }], ["minutes", "For so many minutes", { type: "number", min: 1, max: 10080, step: "any", value: 60, required: true }], ["why", "Why (for the record)", { maxlength: 500 }]], "Set");
       return asked && (await post(`${path}/weight`, asked)).message;
     }, "Counts for more or less for a while"),
     button("Backfill …", () => backfill(told, path), "Load or compute a range again, after a preview"),
@@ -157,11 +157,13 @@ function buttons(told, reload) {
 }
 
 async function backfill(told, path) {
-  const asked = await ask(`Backfill ${told.row.name}`, [["from", "From", { type: "datetime-local", required: true, step: 1 }], ["to", "To", { type: "datetime-local", required: true, step: 1 }], ["why", "Why (for the record)", { maxlength: 500 }]], "Preview", h("p", { class: "muted" }, "What the data covers, in UTC."));
+  const range = told.row.kind === "table" ? [["since", "From (UTC; empty: from the beginning)", { type: "datetime-local", step: 1 }], ["until", "To (UTC; empty: to the end)", { type: "datetime-local", step: 1 }]] : [];
+  const asked = await ask(`Backfill ${told.row.name}`, [...range, ["why", "Why (for the record)", { maxlength: 500 }]], "Preview", h("p", { class: "muted" }, range.length ? "Loads the files again whose data covers this time, and refreshes what derives from them." : "Computes the view again in full, and what derives from it."));
   if (!asked) return null;
-  const body = { from: `${asked.from}Z`, to: `${asked.to}Z`, why: asked.why };
+  const seconds = (words) => (words ? Date.parse(`${words}Z`) / 1000 : null);
+  const body = { since: seconds(asked.since), until: seconds(asked.until), why: asked.why };
   const preview = await post(`${path}/backfill/preview`, body);
-  const sure = await ask(`Backfill ${told.row.name}?`, [], "Start", h("div", null, h("p", null, preview.message), table([["Figure"], ["Value", "num"]], Object.entries(preview.figures).map(([key, value]) => [key.replaceAll("_", " "), typeof value === "number" ? number(value, 6) : String(value)]))));
+  const sure = await ask(`Backfill ${told.row.name}?`, [], "Start", h("div", null, h("p", null, preview.message), table([["Figure"], ["Value", "num"]], [["files", String(preview.files)], ["size", bytes(preview.bytes)], ["jobs", String(preview.pieces)], ["slot-seconds, about", duration(preview.slot_seconds)]]), preview.views.length ? h("p", { class: "muted" }, `Refreshes ${preview.views.join(", ")}.`) : null));
   return sure && (await post(`${path}/backfill`, body)).message;
 }
 

@@ -16,7 +16,9 @@ def upgrade() -> None:
         "catalog",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("fingerprint", sa.Text(), nullable=False),
+        sa.Column("event_id", sa.BigInteger(), nullable=False),
         sa.Column("settings", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("objects", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
         sa.Column("taken_in_at", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_catalog")),
         schema="freshet",
@@ -36,6 +38,7 @@ def upgrade() -> None:
                 "held",
                 "released",
                 "access_learnt",
+                "overridden",
                 "demanded",
                 "demand_ended",
                 name="eventkind",
@@ -51,6 +54,39 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_event")),
         schema="freshet",
+    )
+    op.create_index("ix_event_at", "event", ["at"], unique=False, schema="freshet")
+    op.create_table(
+        "checkpoint",
+        sa.Column("event_id", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("state", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.PrimaryKeyConstraint("event_id", name=op.f("pk_checkpoint")),
+        schema="freshet",
+    )
+    op.create_table(
+        "incident",
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("object", sa.Text(), nullable=True),
+        sa.Column("opened_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("closed_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("summary", sa.Text(), nullable=False),
+        sa.Column("body", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("alerted_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("recovery_alerted_at", sa.DateTime(timezone=True), nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_incident")),
+        schema="freshet",
+    )
+    op.create_index("ix_incident_opened_at", "incident", ["opened_at"], unique=False, schema="freshet")
+    op.create_index(
+        "uq_incident_open",
+        "incident",
+        ["kind", "object"],
+        unique=True,
+        schema="freshet",
+        postgresql_where=sa.text("closed_at IS NULL"),
+        postgresql_nulls_not_distinct=True,
     )
     op.create_table(
         "lease",
@@ -162,6 +198,7 @@ def upgrade() -> None:
         sa.Column("reads", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
         sa.Column("batch_id", sa.BigInteger(), nullable=True),
         sa.Column("epoch", sa.BigInteger(), nullable=False),
+        sa.Column("time_limit", sa.Double(), nullable=False),
         sa.Column("attempt", sa.BigInteger(), nullable=False),
         sa.Column("decided_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("dispatched_at", sa.DateTime(timezone=True), nullable=True),
@@ -449,6 +486,7 @@ def upgrade() -> None:
         sa.Column("as_of", sa.DateTime(timezone=True), nullable=True),
         sa.Column("objects", postgresql.ARRAY(sa.Text()), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("seen_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("instant", sa.DateTime(timezone=True), nullable=True),
         sa.Column("versions", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
         sa.Column("freshness", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
@@ -463,12 +501,12 @@ def upgrade() -> None:
     )
     op.create_index("ix_query_asked_at", "query", ["asked_at"], unique=False, schema="freshet")
     op.create_index(
-        "ix_query_waiting",
+        "ix_query_active",
         "query",
-        ["deadline"],
+        ["id"],
         unique=False,
         schema="freshet",
-        postgresql_where=sa.text("state = 'waiting'"),
+        postgresql_where=sa.text("state IN ('waiting', 'ready', 'running')"),
     )
     # ### end Alembic commands ###
 
@@ -516,6 +554,9 @@ def downgrade() -> None:
     op.drop_table("access", schema="freshet")
     op.drop_table("object", schema="freshet")
     op.drop_table("lease", schema="freshet")
+    op.drop_index("ix_event_at", table_name="event", schema="freshet")
     op.drop_table("event", schema="freshet")
+    op.drop_table("incident", schema="freshet")
+    op.drop_table("checkpoint", schema="freshet")
     op.drop_table("catalog", schema="freshet")
     # ### end Alembic commands ###

@@ -1,0 +1,25 @@
+"""Let jobs start again on what `freshet pause` stopped. What is paused in Airflow's own UI stays so."""
+
+import argparse
+import getpass
+
+from scheduler_plugin.cli.main import UserError
+from scheduler_plugin.cli.pause import chosen, target, told
+from scheduler_plugin.cli.when import ledger
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    target(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from scheduler_plugin.store import controls
+
+    with ledger() as database:
+        objects = chosen(database, options)
+        try:
+            controls.resume(database, objects, who=getpass.getuser())
+        except LookupError as error:
+            raise UserError(str(error)) from None
+    print(f"Resumed: {told(objects)}.")
+    return 0

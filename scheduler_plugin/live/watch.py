@@ -1,0 +1,102 @@
+"""Keeps watch: what is wrong with the promises, and what soon will be.
+
+Looks at the Scheduler every few seconds and answers with what has begun and what is over. Something has to be seen
+twice in a row to begin, and to be gone twice in a row to be over, so that what flickers makes no alerts.
+"""
+
+from collections.abc import Collection
+
+from scheduler_plugin.live.outlook import Breach, breaches, silent_feeds
+from scheduler_plugin.live.scheduler import Scheduler
+from scheduler_plugin.store.incidents import Condition
+
+Key = tuple[str, str | None]
+
+#: So many failures in a row are worth telling.
+FAILURES = 3
+#: How many are looked at to find those that are given up first.
+MOST_WEIGHED = 200
+#: How many of those that are given up are named.
+NAMED = 5
+
+
+class Watch:
+    """Remembers what it has seen; begins with the incidents that are open."""
+
+    def __init__(self, open_incidents: Collection[Key]) -> None:
+        self.open: set[Key] = set(open_incidents)
+        self._seen_once: set[Key] = set()
+        self._missed_once: set[Key] = set()
+
+    def look(self, scheduler: Scheduler, now: float) -> tuple[list[Condition], list[Key]]:
+        """What has begun, and what is over."""
+        found = {each.key: each for each in conditions(scheduler, now)}
+        new = {key for key in found if key not in self.open}
+        gone = {key for key in self.open if key not in found}
+        begun = [found[key] for key in sorted(new & self._seen_once, key=str)]
+        over = sorted(gone & self._missed_once, key=str)
+        self._seen_once, self._missed_once = new, gone
+        self.open |= {each.key for each in begun}
+        self.open -= set(over)
+        return begun, over
+
+
+def conditions(scheduler: Scheduler, now: float) -> list[Condition]:
+    """Everything that is the case now."""
+    expected = breaches(scheduler, now)
+    found = [_breach(scheduler, each, now) for each in expected]
+    for name, waited in silent_feeds(scheduler, now).items():
+        period = float(scheduler.rows[name].spec["period"])
+        told = f"Nothing has arrived for {name} for {waited:.0f} s; its feed should come about every {period:g} s."
+        found.append(_condition("silent_feed", name, told, waited=waited, period=period))
+    for name, trouble in scheduler.troubles.items():
+        if trouble.failures >= FAILURES:
+            pause = max(trouble.until - now, 0.0)
+            told = f"The last {trouble.failures} jobs on {name} failed; it is tried again in {pause:.0f} s."
+            found.append(_condition("failing", name, told, failures=trouble.failures, until=trouble.until))
+    for name, files in scheduler.blocked.items():
+        told = f"{files} file(s) of the last batch of {name} are in quarantine: `freshet quarantine` shows why."
+        found.append(_condition("blocked_batch", name, told, files=files))
+    if (load := [each for each in expected if each.cause == "load"]) and scheduler.stopped is None:
+        found.append(_overload(scheduler, load, now))
+    return found
+
+
+def _breach(scheduler: Scheduler, breach: Breach, now: float) -> Condition:
+    left = breach.at - now
+    if left <= 0:
+        stale = scheduler.warehouse.staleness(breach.object, now)
+        told = f"{breach.object} is {stale:.0f} s stale, over its limit of {breach.limit:g} s: {breach.why}."
+        kind = "breach"
+    else:
+        told = f"{breach.object} will breach its limit of {breach.limit:g} s in {_span(left)}: {breach.why}."
+        kind = "predicted_breach"
+    return _condition(kind, breach.object, told, at=breach.at, limit=breach.limit, cause=breach.cause)
+
+
+def _overload(scheduler: Scheduler, load: list[Breach], now: float) -> Condition:
+    """Not all limits can be kept: who is given up first is whoever stands last in the policy's order."""
+    warehouse, policy = scheduler.warehouse, scheduler.policy
+    # The soonest are enough to choose from: there may be thousands.
+    impacts = sorted((policy.impact(warehouse, each.object, now), each.object) for each in load[:MOST_WEIGHED])
+    first = impacts[:NAMED]
+    names = "; ".join(f"{name} (impact {impact:.3g}: {policy.why(warehouse, name, now)})" for impact, name in first)
+    work = f"{warehouse.backlog:.0f} s of work wait for {warehouse.slots} slots"
+    return _condition(
+        "overload",
+        None,
+        f"The load makes it impossible to keep all limits: {work}. Given up first, as running them now helps readers "
+        f"least: {names}.",
+        given_up=[name for _, name in first],
+        impacts=[impact for impact, _ in first],
+        backlog=warehouse.backlog,
+        slots=warehouse.slots,
+    )
+
+
+def _condition(kind: str, name: str | None, summary: str, **body: object) -> Condition:
+    return Condition(kind=kind, object=name, summary=summary, body=body)
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

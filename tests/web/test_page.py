@@ -1,0 +1,157 @@
+"""The page in a real browser: it renders real data in light and dark and narrow windows, and its buttons act."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from scheduler_plugin.services.airflow import VIEWER
+from scheduler_plugin.services.settings import Settings
+from tests.web.conftest import passwords, until
+
+pytestmark = pytest.mark.services
+
+MILLISECONDS = 120_000.0
+
+
+class Window:
+    """Somebody's browser window, and everything it complained about or asked other hosts for."""
+
+    def __init__(self, browser: Any, stack: Settings, who: str, **options: Any) -> None:
+        self.base = stack.api_url
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(MILLISECONDS)
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.goto(f"{self.base}/auth/login")
+        self.page.fill("input[name=username]", who)
+        self.page.fill("input[name=password]", passwords(stack)[who])
+        self.page.press("input[name=password]", "Enter")
+        self.page.wait_for_url(lambda url: "/auth/login" not in url, wait_until="commit")
+        self.page.on(
+            "console", lambda message: self.complaints.append(message.text) if message.type == "error" else None
+        )
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+
+    def open(self, route: str) -> Any:
+        """The page by itself, without Airflow around it."""
+        self.page.goto("about:blank")
+        self.page.goto(f"{self.base}/freshet/#/{route}")
+        self.page.wait_for_selector("section.view")
+        return self.page
+
+
+@pytest.fixture(scope="module")
+def window(browser: Any, stack: Settings, loaded: str) -> Iterator[Window]:
+    window = Window(browser, stack, stack.api_username, viewport={"width": 1280, "height": 800})
+    yield window
+    window.context.close()
+
+
+def routes(table: str) -> dict[str, str]:
+    """Where to look, and what must be there."""
+    return {
+        "board": f"tr[data-name={table}] td.num",
+        f"graph/{table}": f"a.node[data-name={table}] rect",
+        f"object/{table}": ".chart svg path.teeth",
+        "decisions": ".decisions li .why",
+        "whatif": "h1",
+        "quarantine": "h1",
+        "qod": ".chart svg",
+    }
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_page_renders_with_real_data_and_without_a_complaint(
+    window: Window, loaded: str, theme: str, tmp_path: Path
+) -> None:
+    window.page.emulate_media(color_scheme=theme)
+    window.requests.clear()
+    for route, there in routes(loaded).items():
+        page = window.open(route)
+        page.wait_for_selector(there)
+        assert page.locator("html").get_attribute("data-theme") == theme
+        picture = tmp_path / f"{route.replace('/', '-')}.png"
+        page.screenshot(path=picture)
+        assert picture.stat().st_size > 5_000
+    assert window.complaints == []
+    assert [url for url in window.requests if not url.startswith((window.base, "about:"))] == []
+
+
+def test_a_narrow_window_shows_the_board_without_scrolling_sideways(window: Window, loaded: str) -> None:
+    window.page.set_viewport_size({"width": 480, "height": 800})
+    page = window.open("board")
+    page.wait_for_selector(f"tr[data-name={loaded}]")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 480
+    assert page.evaluate(
+        "document.querySelector('.rows').scrollWidth <= document.querySelector('.rows').clientWidth + 1"
+    )
+    window.page.set_viewport_size({"width": 1280, "height": 800})
+
+
+def test_staleness_ticks_without_asking(window: Window, loaded: str) -> None:
+    page = window.open(f"object/{loaded}")
+    strong = page.locator("p.lead strong")
+    strong.wait_for()
+    before = strong.inner_text()
+    until("it has ticked", lambda: strong.inner_text() != before)
+
+
+def test_the_board_is_searched_and_walked_by_keyboard(window: Window, loaded: str) -> None:
+    page = window.open("board")
+    page.wait_for_selector(f"tr[data-name={loaded}]")
+    page.keyboard.press("/")
+    page.keyboard.type(loaded)
+    until("only the one is left", lambda: page.locator("tr[data-name]").count() == 1)
+    page.locator(f"tr[data-name={loaded}] a").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".view.object h1")
+    assert loaded in page.locator("h1").inner_text()
+    page.evaluate("sessionStorage.clear()")
+
+
+def test_the_buttons_act_and_the_page_shows_it(window: Window, admin: httpx.Client, loaded: str) -> None:
+    page = window.open(f"object/{loaded}")
+    for button in ("Pause", "Resume"):
+        page.get_by_role("button", name=button, exact=True).click()
+        page.locator("dialog input[name=why]").fill("the browser's test")
+        page.locator("dialog button.primary").click()
+        page.locator("#toast", has_text=loaded).wait_for()
+        paused = button == "Pause"
+        assert admin.get(f"/api/v2/dags/load__{loaded}").json()["is_paused"] is paused
+    page.get_by_role("button", name="Run now").click()
+    page.locator("dialog button.primary").click()
+    page.locator("#toast", has_text="demand").wait_for()
+
+
+def test_a_viewer_sees_the_page_and_cannot_act(browser: Any, stack: Settings, loaded: str) -> None:
+    window = Window(browser, stack, VIEWER)
+    page = window.open(f"object/{loaded}")
+    button = page.get_by_role("button", name="Run now")
+    button.wait_for()
+    assert button.is_disabled()
+    # Nor by going around the button.
+    status = page.evaluate(
+        """async (path) => (await fetch(path, {method: "POST", headers: {"Content-Type": "application/json"},
+                                              body: "{}"})).status""",
+        f"/freshet/api/v1/objects/{loaded}/run",
+    )
+    assert status == 403
+    window.context.close()
+
+
+def test_the_page_is_in_airflows_navigation_and_on_the_dag(window: Window, loaded: str) -> None:
+    page = window.page
+    page.goto(f"{window.base}/plugin/freshet")
+    inside = page.frame_locator("iframe[title=Freshet]")
+    inside.locator(f"tr[data-name={loaded}]").wait_for()
+    page.goto(f"{window.base}/dags/load__{loaded}/plugin/freshness")
+    inside = page.frame_locator("iframe[title=Freshness]")
+    inside.locator(".view.object h1", has_text=loaded).wait_for()
+    # A link of the page leads to Airflow's own, though the page may not leave its frame.
+    inside.get_by_text(f"DAG load__{loaded}").click()
+    page.wait_for_url(f"**/dags/load__{loaded}")

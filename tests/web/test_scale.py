@@ -1,0 +1,112 @@
+"""The board with five thousand objects: each answer is small, and what it says is what the ledger and the brain say."""
+
+import random
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from scheduler_plugin.services.settings import Settings
+from scheduler_plugin.store import arrivals, freshness, lease, objects
+from scheduler_plugin.store.database import Database
+from scheduler_plugin.web.desk import Desk, Snapshot
+from scheduler_plugin.web.neighbourhood import MOST_NODES, neighbourhood
+from scheduler_plugin.web.selection import KEYS, STATES, cut
+from tests.conftest import new_database
+
+pytestmark = pytest.mark.services
+
+OBJECTS = 5000
+SETTINGS = {"slots": 4, "groups": [], "policy": {"name": "default", "params": {}}, "tick_seconds": 1}
+
+
+def wide_catalog(dice: random.Random) -> objects.CatalogRow:
+    """A thousand tables, and views over up to three of what came before."""
+    spec = {"weight": 1.0, "staleness_limit": 60.0}
+    rows = []
+    for number in range(OBJECTS):
+        name = f"{'table' if number < 1000 else 'view'}_{number:04d}_of_some_department"
+        if number < 1000:
+            own = {"period": 10.0, "feed": name, "max_batch": 10**9, "expectations": [], "columns": [], "key": []}
+            item = objects.ObjectRow(
+                name=name, kind="table", materialized=True, parents=(), spec={**spec, **own, "access": dice.random()}
+            )
+        else:
+            parents = tuple(sorted({rows[dice.randrange(max(0, number - 400), number)].name for _ in range(3)}))
+            own = {"sql": "SELECT 1", "reads": list(parents), "virtual": {}, "when_parent_blocked": "refresh"}
+            item = objects.ObjectRow(
+                name=name,
+                kind="view",
+                materialized=True,
+                parents=parents,
+                spec={**spec, **own, "access": dice.random()},
+            )
+        rows.append(item)
+    return objects.CatalogRow(settings=SETTINGS, objects=rows)
+
+
+@pytest.fixture(scope="module")
+def snapshot(postgres: Settings, template: str) -> Iterator[Snapshot]:
+    with new_database(postgres, template) as database:
+        yield wide_snapshot(database)
+
+
+def wide_snapshot(database: Database) -> Snapshot:
+    dice = random.Random(7)
+    catalog = wide_catalog(dice)
+    objects.take_in(database, catalog)
+    epoch = lease.take(database, "the test's loop", timedelta(minutes=5))
+    assert epoch is not None
+    arrivals.take_in(
+        database,
+        [
+            arrivals.Arrival(table=item.name, path=f"/landing/{item.name}.csv", size_bytes=10, content_hash=item.name)
+            for item in catalog.objects[:1000:5]
+        ],
+    )
+    events = freshness.events_after(database, 0)
+    changes = [
+        freshness.Change(object=item.name, at=events[-1].at, fresh=dice.random() < 0.5, current_to=events[0].at)
+        for item in catalog.objects
+    ]
+    freshness.note(database, epoch, changes, event_seen=events[-1].id, last_tick={})
+    return Desk(database).snapshot()
+
+
+def test_five_thousand_objects_are_cut_sorted_and_filtered_into_small_answers(snapshot: Snapshot) -> None:
+    everyone = snapshot.by_name.keys()
+    assert len(snapshot.rows) == OBJECTS
+    for sort in KEYS:
+        board = cut(snapshot, everyone, sort=sort, limit=150)  # type: ignore[arg-type]
+        assert len(board.model_dump_json()) < 100_000
+    sizes = {state: cut(snapshot, everyone, state=state).total for state in STATES}  # type: ignore[arg-type]
+    assert sizes["fresh"] + sizes["stale"] == OBJECTS
+    assert sizes["running"] == 0
+
+    # Page after page is the whole, once.
+    pages = [
+        cut(snapshot, everyone, sort="name", descending=False, offset=at, limit=150) for at in range(0, OBJECTS, 150)
+    ]
+    assert [row.name for page in pages for row in page.objects] == sorted(everyone)
+    # Whoever may see little gets little.
+    few = sorted(everyone)[:3]
+    assert [row.name for row in cut(snapshot, few, sort="name", descending=False).objects] == few
+
+
+def test_the_brain_ranks_what_could_run_and_the_board_shows_it(snapshot: Snapshot) -> None:
+    ranked = cut(snapshot, snapshot.by_name.keys(), sort="rank", descending=False, limit=150).objects
+    assert [row.rank for row in ranked] == list(range(1, 151))
+    assert all(row.pending == 1 and row.kind == "table" and row.impact is not None for row in ranked)
+    below = next(row for row in snapshot.rows if row.dirty)
+    assert below.rank is None
+
+
+def test_a_neighbourhood_is_never_more_than_a_screen(snapshot: Snapshot) -> None:
+    seen = frozenset(snapshot.by_name)
+    for row in snapshot.rows[::500]:
+        told = neighbourhood(snapshot, seen, row.name, 6, 6)
+        names = {node.name for node in told.nodes}
+        assert row.name in names
+        assert len(names) <= MOST_NODES
+        assert all(parent in names and child in names for parent, child in told.edges)
+        assert len(told.model_dump_json()) < 100_000
