@@ -1,6 +1,7 @@
 """What can be done: each action needs the right to edit that object's DAG, and is written to Airflow's audit log."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -8,7 +9,7 @@ from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.models.dag import DagModel
 from airflow.utils.session import create_session
 from fastapi import APIRouter, HTTPException
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from scheduler_plugin.catalog import landing_path
 from scheduler_plugin.live import announce as announcing
@@ -21,8 +22,13 @@ from scheduler_plugin.web.access import Reader, note_action, require_editor
 from scheduler_plugin.web.desk import Desk
 from scheduler_plugin.web.reading import ObjectName, find
 
-#: No control characters: Postgres keeps no NUL, and nobody needs the others.
-Words = Annotated[str, Field(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$", description="why, for the record")]
+
+def _printable(words: str) -> str:
+    """Postgres keeps no NUL, a log no line break that somebody smuggles in."""
+    return "".join(each if each.isprintable() else " " for each in words).strip()
+
+
+Words = Annotated[str, AfterValidator(_printable), Field(max_length=500, description="why, for the record")]
 REFUSALS: dict[int | str, dict[str, Any]] = {
     404: {"description": "No such object, or not for you to see"},
     409: {"description": "It cannot be done as things are"},
@@ -34,20 +40,22 @@ class Because(BaseModel):
 
 
 class RunNow(Because):
-    within: Annotated[float, Field(gt=0, le=7 * 86400)] | None = Field(
+    within: Annotated[float, Field(ge=1, le=7 * 86400)] | None = Field(
         None, description="seconds in which it should be done; the earliest deadline goes first"
     )
 
 
 class Weight(Because):
-    weight: float = Field(gt=0, le=1e6)
-    minutes: float = Field(gt=0, le=7 * 24 * 60)
+    weight: float = Field(ge=0.001, le=1000)
+    minutes: float = Field(ge=0.1, le=7 * 24 * 60)
 
 
 class OutOfQuarantine(BaseModel):
     action: held.What
-    ids: list[Annotated[str, Field(pattern=r"^[fr][1-9][0-9]{0,17}$")]] = Field(min_length=1, max_length=500)
-    why: Annotated[Words, Field(min_length=1)]
+    ids: list[Annotated[str, Field(max_length=30)]] = Field(
+        min_length=1, max_length=500, description="as GET quarantine tells them"
+    )
+    why: Words
 
 
 class Interval(Because):
@@ -58,11 +66,8 @@ class Interval(Because):
 
 
 class Landed(BaseModel):
-    files: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_][^/\\\x00-\x1f\x7f]*$", max_length=255)]] = Field(
-        # Names, not paths: what may be announced lies in the feed's own landing folder.
-        min_length=1,
-        max_length=1000,
-        description="names of whole files in the feed's landing folder",
+    files: list[Annotated[str, Field(max_length=255)]] = Field(
+        min_length=1, max_length=1000, description="names of whole files in the feed's landing folder"
     )
 
 
@@ -168,6 +173,10 @@ def router(desk: Desk) -> APIRouter:
         item = editable(user, name)
         if item.kind != "table":
             raise HTTPException(409, f"{name} is a view: files land for tables.")
+        # Names, not paths: what may be announced lies in the feed's own landing folder.
+        for each in asked.files:
+            if not re.fullmatch(r"[\w][\w .+=@%~-]*", each):
+                raise HTTPException(409, f"{each!a} is not the name of a file.")
         folder = landing_path(item.spec["landing"], desk.settings.landing)
         paths = [f"{folder.rstrip('/')}/{each}" for each in asked.files]
         try:
@@ -194,9 +203,8 @@ def router(desk: Desk) -> APIRouter:
         for table in sorted(tables):
             editable(user, table)
         if len(found) < len(wanted):
-            raise HTTPException(
-                404, f"Not in quarantine any more: {', '.join(sorted(wanted - {e.id for e in found}))}."
-            )
+            gone = sorted(wanted - {each.id for each in found})
+            raise HTTPException(404, f"Not in quarantine, or not any more: {', '.join(map(ascii, gone))}.")
         try:
             count = act(
                 desk.database,

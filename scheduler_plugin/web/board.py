@@ -1,7 +1,7 @@
 """The board: every object, searched, filtered, sorted and cut to what is on the screen."""
 
 import time
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -21,7 +21,7 @@ def router(desk: Desk) -> APIRouter:
         user: Reader,
         search: Annotated[str, Query(max_length=100, description="part of a name, feed or group")] = "",
         state: State | None = None,
-        kind: Annotated[str | None, Query(pattern="^(table|view)$")] = None,
+        kind: Literal["table", "view"] | None = None,
         sort: SortKey = "staleness",
         descending: bool = True,
         offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,

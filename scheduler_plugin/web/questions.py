@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from scheduler_plugin.brain import POLICIES
+from scheduler_plugin.brain import POLICIES, PolicyError
 from scheduler_plugin.live.whatif import MARGIN, Outcome, WhatIf, WhatIfError, what_if
 from scheduler_plugin.store import history, quarantine
 from scheduler_plugin.web.access import Reader, may_edit, readable
@@ -114,7 +114,7 @@ def router(desk: Desk) -> APIRouter:
 
         try:
             told = desk.kept(("what if", policy, slots, hours, until), 20.0, ask)
-        except (WhatIfError, LookupError) as error:
+        except (WhatIfError, PolicyError, LookupError) as error:
             raise HTTPException(409, str(error)) from error
         content = WhatIfOut(
             since=told.start.timestamp(),

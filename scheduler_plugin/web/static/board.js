@@ -192,8 +192,15 @@ export async function board(box) {
   let drawn = 0;
   async function drawCurve() {
     drawn = Date.now();
-    const told = await get("qod", { hours: 6, buckets: 72 });
-    curve.replaceChildren(sparkline(told.buckets.map((each) => [each.at, each.qod])), h("small", { class: "muted" }, "QoD, last 6 hours"));
+    const known = async (hours) => {
+      const { buckets, until } = await get("qod", { hours, buckets: 72 });
+      const first = buckets.findIndex((each) => each.qod !== null);
+      return first < 0 ? { points: [], since: until, until } : { points: buckets.slice(first).filter((each) => each.at <= now()), since: buckets[first].at, until };
+    };
+    let told = await known(6);
+    // A young installation would be a dot at the edge.
+    if (told.points.length < 12) told = await known(0.5);
+    curve.replaceChildren(sparkline(told.points.map((each) => [each.at, each.qod])), h("small", { class: "muted" }, `QoD, last ${duration(told.until - told.since)}`));
   }
 
   await load();
