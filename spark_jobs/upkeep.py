@@ -22,7 +22,7 @@ from pyiceberg.table import Table
 
 from spark_jobs import schema
 from spark_jobs.files import remove_folder, write_frame
-from spark_jobs.snapshots import FOLDER, MARKER, data_files, number, said
+from spark_jobs.snapshots import FOLDER, MARKER, UPKEEP, data_files, number, said
 from spark_jobs.tables import Tables
 
 if TYPE_CHECKING:
@@ -91,6 +91,18 @@ def merge(spark: SparkSession, tables: Tables, name: str) -> int:
             if tables.rewrite(name, paths, written, folder) is not None:
                 merged += len(paths)
     return merged
+
+
+def tidied(tables: Tables, name: str) -> tuple[int, int] | None:
+    """(before, after): the snapshot whose rows upkeep has put into the files of the present one; None if it did not."""
+    table = tables.open(name)
+    head = table.current_snapshot()
+    before = head
+    while before is not None and UPKEEP in said(before):
+        before = None if before.parent_snapshot_id is None else table.snapshot_by_id(before.parent_snapshot_id)
+    if head is None or before is None or before.snapshot_id == head.snapshot_id:
+        return None
+    return int(before.snapshot_id), int(head.snapshot_id)
 
 
 def sweep(tables: Tables, name: str, open_backfills: Collection[int] = ()) -> int:

@@ -8,7 +8,7 @@ tables behind it, just as if the whole log had been replayed.
 import math
 from array import array
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from scheduler_plugin.brain.events import CostLearnt, JobStarted, UpdateArrived
@@ -24,6 +24,7 @@ _LEARNT = ("access", "fixed", "per_update", "per_length")
 def dump(warehouse: Warehouse) -> dict[str, Any]:
     """The state of every object by name, and of the whole. Infinity and NaN are written as null."""
     measures = warehouse.measures
+    columns = list(_columns(measures).values())
     objects: dict[str, dict[str, Any]] = {}
     for position, name in enumerate(warehouse.graph.names):
         kept: dict[str, Any] = {each: getattr(warehouse, each)[position] for each in _LEARNT}
@@ -43,7 +44,7 @@ def dump(warehouse: Warehouse) -> dict[str, Any]:
                 "current_to": _plain(job.current_to),
                 "batch": [list(update) for update in job.batch],
             }
-        kept["measures"] = [_plain(column[position]) for column in _columns(measures).values()]
+        kept["measures"] = [_plain(column[position]) for column in columns]
         objects[name] = kept
     return {
         "now": warehouse.now,
@@ -98,8 +99,9 @@ def load(
             if warehouse.missing[position] == math.inf:
                 warehouse._turn_stale(position, missing)
             warehouse.missing[position] = missing
+    columns = list(_columns(warehouse.measures).values())
     for position, kept in known.items():
-        _restore_rest(warehouse, position, kept)
+        _restore_rest(warehouse, position, kept, columns)
     for name, value in state["totals"].items():
         setattr(warehouse.measures, name, ExactSum.of(value["units"]) if isinstance(value, dict) else value)
     warehouse.now = state["now"]
@@ -123,7 +125,9 @@ def _events(warehouse: Warehouse, known: Mapping[int, Mapping[str, Any]]) -> lis
     return sorted(found, key=lambda event: event.at)
 
 
-def _restore_rest(warehouse: Warehouse, position: int, kept: Mapping[str, Any]) -> None:
+def _restore_rest(
+    warehouse: Warehouse, position: int, kept: Mapping[str, Any], columns: Sequence["array[float]"]
+) -> None:
     if warehouse.graph.tables[position]:
         missing = _number(kept["missing"], math.inf)
         if missing != math.inf:
@@ -141,7 +145,7 @@ def _restore_rest(warehouse: Warehouse, position: int, kept: Mapping[str, Any]) 
         job.missing = _number(kept["job"]["missing"], math.inf)
         job.current_to = _number(kept["job"]["current_to"], math.inf)
         job.batch = tuple(Update(*each) for each in kept["job"]["batch"])
-    for column, value in zip(_columns(warehouse.measures).values(), kept["measures"], strict=True):
+    for column, value in zip(columns, kept["measures"], strict=True):
         column[position] = _number(value, math.nan)
 
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from sqlalchemy.exc import OperationalError
 
-from scheduler_plugin.live.dispatch import Airflow, DispatchError
+from scheduler_plugin.live.dispatch import Airflow, DispatchError, UnreachableError
 from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import decisions, incidents
 from scheduler_plugin.store.database import Database
@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 UNCLAIMED_AFTER = timedelta(seconds=15)
 #: A job without a sign of life for this long is dead.
 DEAD_AFTER = timedelta(seconds=10)
+#: A decision that Airflow, though it answers, has not taken by now is given up.
+REFUSED_AFTER = timedelta(seconds=90)
 #: Seconds between two looks at what is paused, and for what has been lost.
 LOOK_SECONDS = 1.0
 
@@ -87,9 +89,20 @@ class Courier:
             incidents.mark_alerted(self._database, incident, what)
 
     def _send(self) -> None:
+        """One that Airflow does not take, as while its DAG is still to be parsed, holds up no other."""
+        refused = None
         for outgoing in decisions.unsent(self._database, unclaimed_after=UNCLAIMED_AFTER, dead_after=DEAD_AFTER):
-            if outgoing.attempt > 1:
-                # Whatever is left of the one before must not hold a place in the pool, nor work on.
-                self._airflow.give_up(outgoing.dag_id, run_id(outgoing.id, outgoing.attempt - 1))
-            self._airflow.send(outgoing)
+            try:
+                if outgoing.attempt > 1:
+                    # Whatever is left of the one before must not hold a place in the pool, nor work on.
+                    self._airflow.give_up(outgoing.dag_id, run_id(outgoing.id, outgoing.attempt - 1))
+                self._airflow.send(outgoing)
+            except UnreachableError:
+                raise
+            except DispatchError as error:
+                refused = error
+                decisions.give_up(self._database, [outgoing.id], str(error), after=REFUSED_AFTER)
+                continue
             decisions.mark_dispatched(self._database, outgoing)
+        if refused is not None:
+            raise refused

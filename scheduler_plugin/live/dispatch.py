@@ -26,6 +26,13 @@ class DispatchError(Exception):
     """Airflow did not take a run; the decision stays undispatched and is sent again at the next tick."""
 
 
+class UnreachableError(DispatchError):
+    """Airflow's API does not answer at all."""
+
+    def __init__(self, where: str, error: Exception) -> None:
+        super().__init__(f"Airflow's API at {where} cannot be reached: {error}")
+
+
 class Airflow:
     """A client of Airflow's API that logs in by itself, and again when its token is refused."""
 
@@ -50,8 +57,8 @@ class Airflow:
     def give_up(self, dag_id: str, run_id: str) -> None:
         """Marks a run as failed, which ends its job and frees its place in the pool. One that is not there is fine."""
         answer = self._request("PATCH", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}", json={"state": "failed"})
-        if answer.status_code not in (200, 404, 409, 422):
-            raise DispatchError(f"Airflow answered {answer.status_code} to ending run {run_id} of {dag_id}")
+        if answer.status_code not in (200, 404):
+            log.warning("Airflow answered %d to ending run %s of %s", answer.status_code, run_id, dag_id)
 
     def clear(self, dag_id: str, run_id: str) -> None:
         """Clears a run, as somebody might in the UI: its task runs again under the same run id."""
@@ -124,7 +131,9 @@ class Airflow:
                     **content,  # type: ignore[arg-type]
                 )
             except httpx.HTTPError as error:
-                raise DispatchError(f"Airflow's API at {self._settings.api_url} cannot be reached: {error}") from error
+                raise UnreachableError(
+                    f"Airflow's API at {self._settings.api_url} cannot be reached: {error}"
+                ) from error
             # An expired token is answered with 401, one signed before the server's restart with 403.
             if answer.status_code not in (401, 403) or last_try:
                 return answer
@@ -136,7 +145,7 @@ class Airflow:
         try:
             answer = self._client.post("/auth/token", json=who)
         except httpx.HTTPError as error:
-            raise DispatchError(f"Airflow's API at {self._settings.api_url} cannot be reached: {error}") from error
+            raise UnreachableError(self._settings.api_url, error) from error
         if answer.status_code not in (200, 201):
             raise DispatchError(f"Airflow refused to log {who['username']} in: {answer.status_code}")
         self._token = answer.json()["access_token"]

@@ -13,7 +13,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -112,7 +112,7 @@ class LandingWatcher:
             if new:
                 log.info("%d new file(s) taken in, of %d", len(new), len(found))
 
-    def _whole(self, path: Path, known: Mapping[Path, tuple[int, int]]) -> tuple[int, int] | None:
+    def _whole(self, path: Path, known: dict[Path, tuple[int, int]]) -> tuple[int, int] | None:
         """(size, time of change) of what is complete and news; None for anything else."""
         landing = self._landings.get(path.parent)
         if landing is None or path.name.startswith(".") or path.suffix in DRAFT_SUFFIXES:
@@ -137,6 +137,7 @@ class LandingWatcher:
             self._unreadable.discard(path)
         except FileNotFoundError:
             self._growing.pop(path, None)
+            known.pop(path, None)
             return None
         except OSError as error:
             self._growing.pop(path, None)

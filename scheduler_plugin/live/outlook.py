@@ -24,6 +24,8 @@ MOST_SECONDS = 0.5
 #: A feed is late when it has been silent for this many of its periods (and this many seconds).
 LATE_PERIODS = 3.0
 LATE_SECONDS = 5.0
+#: How many of those to blame are named.
+NAMED = 3
 
 
 @dataclass(slots=True)
@@ -165,7 +167,10 @@ def breaches(scheduler: Scheduler, now: float) -> list[Breach]:
     warehouse = scheduler.warehouse
     limits = {name: limit for name in scheduler.rows if (limit := scheduler.limit(name)) is not None}
     # Before anything has ever arrived there is nothing that could be stale.
-    limits = {name: limit for name, limit in limits.items() if _has_data(scheduler, name)}
+    graph = warehouse.graph
+    tables = (each for each in range(len(graph)) if graph.tables[each])
+    empty = _behind(warehouse, {each for each in tables if graph.names[each] not in scheduler.first_arrivals})
+    limits = {name: limit for name, limit in limits.items() if not empty[graph.index[name]]}
     if not limits:
         return []
     horizon = now + min(HORIZON_SECONDS, 2 * max(limits.values()))
@@ -190,15 +195,50 @@ def breaches(scheduler: Scheduler, now: float) -> list[Breach]:
     for name, at in due.items():
         if at <= seen_to:
             found.setdefault(name, at)
-    silent = silent_feeds(scheduler, now)
-    told = [_told(scheduler, name, limits[name], at, silent) for name, at in found.items() if at < math.inf]
+    causes = _Causes(scheduler, now)
+    told = [causes.told(name, limits[name], at) for name, at in found.items() if at < math.inf]
     return sorted(told, key=lambda breach: (breach.at, breach.object))
 
 
-def _has_data(scheduler: Scheduler, name: str) -> bool:
-    graph = scheduler.warehouse.graph
-    tables = graph.ancestor_tables(graph.index[name])
-    return all(graph.names[each] in scheduler.first_arrivals for each in tables)
+def _behind(warehouse: Warehouse, marked: Collection[int]) -> list[tuple[int, ...]]:
+    """For each object those of `marked` among itself and its ancestors; a few of them where there are many."""
+    graph = warehouse.graph
+    found: list[tuple[int, ...]] = [()] * len(graph)
+    if marked:
+        for position in graph.order:
+            here = {position} if position in marked else set()
+            found[position] = tuple(sorted(here.union(*(found[each] for each in graph.parents[position]))))[:NAMED]
+    return found
+
+
+class _Causes:
+    """Why limits are not kept, looked up once for all objects."""
+
+    def __init__(self, scheduler: Scheduler, now: float) -> None:
+        number = scheduler.warehouse.number
+        self._scheduler = scheduler
+        held = set(scheduler.holds.reasons)
+        self._failing = _behind(scheduler.warehouse, {number(each) for each in held & scheduler.troubles.keys()})
+        self._held = _behind(scheduler.warehouse, {number(each) for each in held})
+        self._silent = _behind(scheduler.warehouse, {number(each) for each in silent_feeds(scheduler, now)})
+
+    def told(self, name: str, limit: float, at: float) -> Breach:
+        position = self._scheduler.warehouse.number(name)
+        stopped = self._scheduler.stopped
+        if stopped is not None:
+            cause, why = "held", f"everything is paused {stopped}".strip()
+        elif self._failing[position]:
+            cause, why = "failing", f"jobs on {self._named(self._failing[position])} fail"
+        elif self._held[position]:
+            cause, why = "held", f"{self._named(self._held[position])} may not start"
+        elif self._silent[position]:
+            cause, why = "silent", f"nothing arrives for {self._named(self._silent[position])}"
+        else:
+            cause, why = "load", "its turn comes too late: there is more to run than the slots can carry"
+        return Breach(object=name, limit=limit, at=at, cause=cause, why=why)
+
+    def _named(self, positions: Collection[int]) -> str:
+        return ", ".join(self._scheduler.warehouse.graph.names[each] for each in positions)
 
 
 def _touched(warehouse: Warehouse, position: int) -> Iterator[int]:
@@ -206,24 +246,3 @@ def _touched(warehouse: Warehouse, position: int) -> Iterator[int]:
     for each in ahead:  # grows while it is read
         yield each
         ahead += [child for child in warehouse.graph.children[each] if warehouse.graph.virtual[child]]
-
-
-def _told(scheduler: Scheduler, name: str, limit: float, at: float, silent: Collection[str]) -> Breach:
-    graph = scheduler.warehouse.graph
-    position = graph.index[name]
-    behind = [graph.names[each] for each in graph.ancestor_tables(position)]
-    above = [name, *(graph.names[each] for each in graph.ancestors(position))]
-    held = sorted(each for each in above if each in scheduler.holds.reasons)
-    quiet = [each for each in behind if each in silent]
-    failing = [each for each in held if each in scheduler.troubles]
-    if scheduler.stopped is not None:
-        cause, why = "held", f"everything is paused {scheduler.stopped}".strip()
-    elif failing:
-        cause, why = "failing", f"jobs on {', '.join(failing)} fail"
-    elif held:
-        cause, why = "held", f"{', '.join(held)} may not start"
-    elif quiet:
-        cause, why = "silent", f"nothing arrives for {', '.join(quiet)}"
-    else:
-        cause, why = "load", "its turn comes too late: there is more to run than the slots can carry"
-    return Breach(object=name, limit=limit, at=at, cause=cause, why=why)

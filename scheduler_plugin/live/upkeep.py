@@ -13,13 +13,17 @@ from pathlib import Path
 from scheduler_plugin.catalog import Catalog, catalog_path, load_catalog
 from scheduler_plugin.live.announce import landings
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import backfills, checkpoints, retention, versions
+from scheduler_plugin.store import accesses, backfills, checkpoints, retention, versions
 from scheduler_plugin.store.database import Database
 
 log = logging.getLogger(__name__)
 
 #: Snapshots and files younger than this are left alone whatever the retention: somebody may be at them right now.
 GRACE = timedelta(minutes=10)
+
+
+#: Objects that were read lately are kept ready first: so many places has the clock cache that knows them.
+HOT_PLACES = 64
 
 
 class UpkeepError(Exception):
@@ -42,13 +46,14 @@ def tables(settings: Settings, database: Database, catalog: Catalog) -> None:
 
     from spark_jobs.session import spark_session
     from spark_jobs.tables import Tables
-    from spark_jobs.upkeep import keep_up
+    from spark_jobs.upkeep import keep_up, tidied
 
     now = datetime.now(UTC)
     kept_for = max(timedelta(seconds=catalog.retention.snapshots), GRACE)
     failed = []
     with Tables(settings.database_url, settings.warehouse) as iceberg, spark_session(settings.spark_remote) as spark:
-        for name in catalog.order:
+        hot = set(accesses.hot(database, HOT_PLACES))
+        for name in sorted(catalog.order, key=lambda name: name not in hot):
             if name in catalog.views and not catalog.views[name].materialized:
                 continue
             needed = versions.needed_snapshots(database, keep_since=now - kept_for).get(name, set())
@@ -61,6 +66,8 @@ def tables(settings: Settings, database: Database, catalog: Catalog) -> None:
                     older_than=now - kept_for,
                     open_backfills=backfills.open_ids(database),
                 )
+                if better := tidied(iceberg, name):
+                    versions.tidied(database, name, *better)
             except NoSuchTableError:
                 continue  # nothing has been loaded into it yet
             except Exception as error:  # one table's trouble is no reason to leave the others

@@ -196,7 +196,7 @@ def _seconds(at: datetime | None) -> float | None:
 # Sending ---------------------------------------------------------------------------------------------------------
 
 
-#: A decision whose jobs have died or hung this often without a word is given up, as if its job had said so.
+#: A decision whose runs were not taken up, or whose jobs died or hung, this often is given up as failed.
 MOST_ATTEMPTS = 4
 
 
@@ -214,9 +214,8 @@ def unsent(database: Database, *, unclaimed_after: timedelta, dead_after: timede
     hangs = Decision.claimed_at < now - func.make_interval(0, 0, 0, 0, 0, 0, Decision.time_limit)
     dead = (Decision.state == DecisionState.CLAIMED) & (silent | hangs)
     with database.transaction() as connection:
-        hopeless = (
-            connection.execute(select(Decision.id).where(dead, Decision.attempt >= MOST_ATTEMPTS)).scalars().all()
-        )
+        tried = Decision.attempt >= MOST_ATTEMPTS
+        hopeless = connection.execute(select(Decision.id).where(unclaimed | dead, tried)).scalars().all()
         connection.execute(
             update(Decision)
             .where(unclaimed | dead, Decision.id.not_in(hopeless))
@@ -229,7 +228,8 @@ def unsent(database: Database, *, unclaimed_after: timedelta, dead_after: timede
             .order_by(Decision.id)
         ).all()
     if hopeless:
-        _give_up(database, hopeless)
+        tries = f"{MOST_ATTEMPTS} runs in a row were not taken up, or their jobs died without a word or hung"
+        give_up(database, hopeless, f"{tries}; the newest one's Airflow log may say why")
     return [Outgoing(id=i, object=o, kind=k, attempt=a, why=w) for i, o, k, a, w in rows]
 
 
@@ -238,12 +238,13 @@ def _long_ago(at: InstrumentedAttribute[datetime | None], after: Any) -> ColumnE
     return or_(at < now - after, at > now + after)
 
 
-def _give_up(database: Database, hopeless: Sequence[int]) -> None:
-    error = f"{MOST_ATTEMPTS} jobs in a row died without a word or hung; the newest one's Airflow log may say why"
+def give_up(database: Database, hopeless: Sequence[int], error: str, *, after: timedelta = timedelta()) -> None:
+    """Ends decisions as failed, those that were made at least so long ago: their slots are free again."""
+    old_enough = Decision.decided_at <= func.clock_timestamp() - after
     with database.logging_transaction() as (connection, now):
         given_up = connection.execute(
             update(Decision)
-            .where(Decision.id.in_(hopeless), Decision.state == DecisionState.CLAIMED)
+            .where(Decision.id.in_(hopeless), Decision.state.in_(OPEN_STATES), old_enough)
             .values(state=DecisionState.FAILED, finished_at=now, error=error)
             .returning(Decision.id, Decision.object)
         ).all()

@@ -13,9 +13,10 @@ from datetime import UTC, datetime, timedelta
 from math import inf, nextafter
 from threading import Event, Thread
 
-from sqlalchemy import Connection, delete, func, insert, select, text, tuple_, update
-from sqlalchemy.dialects.postgresql import distinct_on
+from sqlalchemy import Connection, cast, delete, func, insert, select, text, true, tuple_, update
+from sqlalchemy.dialects.postgresql import ARRAY, distinct_on
 from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.types import Text
 
 from scheduler_plugin.brain.versions import Version as Valid
 from scheduler_plugin.brain.versions import floor, together
@@ -25,6 +26,8 @@ from scheduler_plugin.store.validity import Interval
 
 #: How long a pin holds without a sign of life of its reader.
 PINNED_FOR = timedelta(minutes=2)
+#: How many of each object's newest versions are looked at first.
+FEW = 8
 #: An object that has not moved for so long keeps no old versions of others alive; together with them it may no longer
 #: have a common instant, and a query is told so.
 STUCK_AFTER = timedelta(hours=1)
@@ -76,43 +79,58 @@ def choose(
     Where there are none: the newest of each, or with `strict` an error. Until the transaction ends nothing is pruned.
     """
     connection.execute(text("SELECT pg_advisory_xact_lock_shared(:key)"), {"key": _LOCK})
-    kept = _kept(connection, objects)
-    for name, snapshot in (fixed or {}).items():
-        kept[name] = [each for each in kept.get(name, []) if each[0] == snapshot]
-        if not kept[name]:
-            raise LookupError(
-                f"{name} has no version {snapshot} any more; `freshet versions {name}` lists what there is"
-            )
-    histories = [[each for each in kept.get(name, []) if not each[1].empty] for name in objects]
-    before = inf if at is None else nextafter(at.timestamp(), inf)
-    # What was never run has nothing to read and stands in nobody's way; what was only run at odds with itself does.
-    known = [history for name, history in zip(objects, histories, strict=True) if kept.get(name)]
-    found = together([[_valid(interval) for _, interval in history] for history in known], before)
+    for few in (FEW, None):  # nearly always the answer is among the newest few; the same answer, if it is
+        kept = _kept(connection, objects, few if at is None and not fixed else None)
+        for name, snapshot in (fixed or {}).items():
+            kept[name] = [each for each in kept.get(name, []) if each[0] == snapshot]
+            if not kept[name]:
+                raise LookupError(f"{name} has no version {snapshot} (any more); `freshet versions {name}` lists them")
+        chosen = _together(objects, kept, at)
+        if chosen is not None:
+            return chosen
+    if strict:
+        raise NoCommonInstantError(_apart(objects, kept, at))
     newest = {name: kept[name][-1][0] if kept.get(name) else None for name in objects}
+    return Chosen(snapshots=newest, interval=Interval(), newest=True)
+
+
+def _together(
+    objects: Sequence[str], kept: Mapping[str, Sequence[tuple[int, Interval]]], at: datetime | None
+) -> Chosen | None:
+    # What was never run has nothing to read and stands in nobody's way; what was only run at odds with itself does.
+    histories = {
+        name: sorted((each for each in kept[name] if not each[1].empty), key=lambda each: _valid(each[1]).ltb)
+        for name in objects
+        if kept.get(name)
+    }
+    before = inf if at is None else nextafter(at.timestamp(), inf)
+    found = together([[_valid(interval) for _, interval in history] for history in histories.values()], before)
     if found is None:
-        if strict:
-            raise NoCommonInstantError(_apart(objects, histories, at))
-        return Chosen(snapshots=newest, interval=Interval(), newest=True)
-    places = iter(found.places)
-    snapshots: dict[str, int | None] = {}
+        return None
+    snapshots: dict[str, int | None] = dict.fromkeys(objects)
     whole = Interval()
-    for name, history in zip(objects, histories, strict=True):
-        place = next(places) if kept.get(name) else None
-        snapshots[name] = None if place is None else history[place][0]
-        if place is not None:
-            whole = whole & history[place][1]
-    return Chosen(snapshots=snapshots, interval=whole, newest=snapshots == newest)
+    for (name, history), place in zip(histories.items(), found.places, strict=True):
+        assert place is not None, "versions of every object were found"
+        snapshots[name] = history[place][0]
+        whole = whole & history[place][1]
+    newest = all(snapshots[name] == kept[name][-1][0] for name in histories)
+    return Chosen(snapshots=snapshots, interval=whole, newest=newest)
 
 
-def _kept(connection: Connection, objects: Sequence[str] | None = None) -> dict[str, list[tuple[int, Interval]]]:
-    """Per object (snapshot, interval) of its versions that may be read, oldest first."""
-    rows = select(Version.object, Version.snapshot_id, Version.valid_from, Version.valid_to).where(
-        Version.expired_at.is_(None)
-    )
-    if objects is not None:
+def _kept(
+    connection: Connection, objects: Sequence[str] | None = None, few: int | None = None
+) -> dict[str, list[tuple[int, Interval]]]:
+    """Per object (snapshot, interval) of its versions that may be read, oldest first; all of them or the newest few."""
+    columns = (Version.object, Version.snapshot_id, Version.valid_from, Version.valid_to, Version.committed_at)
+    rows = select(*columns).where(Version.expired_at.is_(None))
+    if objects is not None and few is not None:
+        names = func.unnest(cast(list(objects), ARRAY(Text))).table_valued("name")
+        newest = rows.where(Version.object == names.c.name).order_by(Version.committed_at.desc()).limit(few).lateral()
+        rows = select(*newest.c).select_from(names.join(newest, true()))
+    elif objects is not None:
         rows = rows.where(Version.object.in_(objects))
     found: dict[str, list[tuple[int, Interval]]] = defaultdict(list)
-    for name, snapshot, since, until in connection.execute(rows.order_by(Version.committed_at)):
+    for name, snapshot, since, until, _ in sorted(connection.execute(rows), key=lambda row: row.committed_at):
         found[name].append((snapshot, Interval(since=since, until=until)))
     return found
 
@@ -124,14 +142,10 @@ def _valid(interval: Interval) -> Valid:
     )
 
 
-def _apart(objects: Sequence[str], histories: Sequence[Sequence[tuple[int, Interval]]], at: datetime | None) -> str:
-    ends = [
-        (history[-1][1].until, name)
-        for name, history in zip(objects, histories, strict=True)
-        if history and history[-1][1].until is not None
-    ]
+def _apart(objects: Sequence[str], kept: Mapping[str, Sequence[tuple[int, Interval]]], at: datetime | None) -> str:
+    ends = [(kept[name][-1][1].until, name) for name in objects if kept.get(name) and kept[name][-1][1].until]
     when = f" at or before {at.isoformat()}" if at else ""
-    slow = f"; {min(ends)[1]} has been out of date the longest, since {min(ends)[0].isoformat()}" if ends else ""
+    slow = f"; {min(ends)[1]} has been out of date the longest, since {min(ends)[0]}" if ends else ""
     return f"no versions of {', '.join(objects)} were true together{when}{slow}"
 
 

@@ -1,11 +1,13 @@
 """What the default policy promises beyond every policy: nothing that can start is forgotten."""
 
 import math
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_plugin.brain import POLICIES, AccessChanged, Table, View, Warehouse
+from scheduler_plugin.brain import POLICIES, AccessChanged, CostLearnt, Table, UpdateArrived, View, Warehouse
+from scheduler_plugin.simulator.drive import Drive
 from tests.brain.test_policies import chosen, without_starts
 from tests.brain.worlds import World, unhurried, warehouses
 
@@ -61,6 +63,27 @@ def test_an_overdue_object_waits_for_each_other_object_at_most_once(objects, wai
             assert len(set(passed[name])) == len(passed[name])
 
 
+@unhurried
+@given(objects=warehouses(virtual=False), load=st.integers(1, 6), picks=st.lists(st.integers(0, 2), min_size=1))
+def test_what_may_start_waits_at_most_nine_full_passes(objects, load, picks):
+    """One slot, updates `load` times as often as it can follow, costs that do not depend on the batch."""
+    objects = [replace(each, per_update=0.0) if isinstance(each, Table) else each for each in objects]
+    warehouse, policy = Warehouse(objects), POLICIES["default"]()
+    one_pass = warehouse.one_pass
+    tables = [each.name for each in objects if isinstance(each, Table)]
+    gap = max(0.25, math.ceil(one_pass / load) / 4)
+    arrivals = [UpdateArrived(table=tables[pick % len(tables)], at=gap * n) for n, pick in enumerate(picks * 10)]
+    drive = Drive(warehouse, policy, arrivals)
+    since: dict[int, float] = {}
+    for quarter in range(int(4 * arrivals[-1].at) + 1):  # everything happens at quarters
+        now = quarter / 4
+        drive.advance(now)
+        since = {each: since.get(each, now) for each in warehouse.ready}
+        for each, ready_since in since.items():
+            overdue_since = max(ready_since, warehouse.missing[each] + 8 * one_pass)
+            assert now - overdue_since <= one_pass
+
+
 def test_a_view_that_nobody_reads_is_refreshed_while_others_are_busy():
     """Hot views alone would fill the slot for good."""
     objects = [
@@ -85,13 +108,18 @@ def test_a_view_that_nobody_reads_is_refreshed_while_others_are_busy():
 
 
 @unhurried
-@given(objects=warehouses(), changes=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 8)), max_size=6))
-def test_a_policy_made_a_moment_ago_knows_what_one_that_was_always_there_knows(objects, changes):
-    changed, policy = Warehouse(objects), POLICIES["default"]()
-    for position in range(len(objects)):
-        policy.ingredients(changed, position, 0.0)
-    for pick, access in changes:
-        changed.apply(AccessChanged(object=objects[pick % len(objects)].name, at=1.0, access=access / 4))
-    counted_anew = POLICIES["default"]()
-    for position in range(len(objects)):
-        assert policy.ingredients(changed, position, 1.0) == counted_anew.ingredients(changed, position, 1.0)
+@given(objects=warehouses(), history=without_starts, changes=st.lists(st.integers(0, 8), min_size=1))
+def test_a_policy_made_a_moment_ago_decides_like_one_that_was_always_there(objects, history, changes):
+    world, policy = World(objects, 2), POLICIES["default"]()
+    for number, step in enumerate(history):
+        world.play(step)
+        name, value = objects[step.pick % len(objects)].name, changes[number % len(changes)] / 3
+        change = AccessChanged(object=name, at=world.now, access=value)
+        world.warehouse.apply(change if number % 2 else CostLearnt(object=name, at=world.now, cost=value))
+        new = POLICIES["default"]()
+        for position in range(len(objects)):
+            known, found = (each.ingredients(world.warehouse, position, world.now) for each in (policy, new))
+            assert known == found
+        free = list(range(len(world.warehouse.running), 2))
+        assert policy.choose(world.warehouse, world.now, free) == new.choose(world.warehouse, world.now, free)
+        chosen(world, policy, 2)

@@ -1,5 +1,6 @@
 """The loop on a real Postgres, tick by tick; the test plays the jobs, so no Airflow is needed."""
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -250,6 +251,19 @@ def test_a_hung_job_is_given_to_a_new_attempt_and_in_the_end_given_up(driver: Dr
     assert explain.explain(driver.database, "a").failures == 1
 
 
+def test_runs_that_nobody_takes_up_are_given_up_in_the_end_and_free_their_slot(driver: Driver) -> None:
+    driver.arrive("a")
+    driver.tick()
+    (decision,) = reports.latest_decisions(driver.database, 1)
+    for _ in range(decisions.MOST_ATTEMPTS):
+        for outgoing in decisions.unsent(driver.database, unclaimed_after=timedelta(0), dead_after=timedelta(0)):
+            decisions.mark_dispatched(driver.database, outgoing)
+    decisions.unsent(driver.database, unclaimed_after=timedelta(0), dead_after=timedelta(0))
+    assert reports.latest_decisions(driver.database, 1)[0].state == "failed"
+    driver.tick()
+    assert decision.object not in driver.loop._scheduler.running
+
+
 def test_a_lease_and_a_sign_of_life_from_before_the_clock_was_put_back_count_for_nothing(driver: Driver) -> None:
     driver.arrive("a")
     driver.tick()
@@ -266,3 +280,40 @@ def test_a_lease_and_a_sign_of_life_from_before_the_clock_was_put_back_count_for
         driver.loop._epoch -= 1
         driver.arrive("b")
         driver.tick()
+
+
+def test_the_commands_say_and_do_the_same(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from scheduler_plugin.cli.main import main
+
+    def told(*words: str, exit_code: int = 0) -> str:
+        assert main(words) == exit_code
+        captured = capsys.readouterr()
+        return captured.out or captured.err
+
+    monkeypatch.setenv("FRESHET_DATABASE_URL", driver.database.url)
+    driver.arrive("a")
+    driver.arrive("b")
+    driver.settle()
+    assert "holds every update" in told("explain", "top")
+    assert json.loads(told("explain", "a", "--json"))["state"] == "fresh"
+    assert "no object of the catalog is called nowhere" in told("explain", "nowhere", exit_code=1)
+    assert "does not reach back" in told("explain", "top", "--at", "2001-01-01T00:00:00Z", exit_code=1)
+    listed = json.loads(told("decisions", "--object", "top", "--json"))
+    assert [(each["object"], each["state"]) for each in listed] == [("top", "done")]
+    assert listed[0]["slot_seconds"] > 0
+    assert "say until when" in told("set", "top", "--weight", "3", exit_code=1)
+    assert "top: weight is 3 until" in told("set", "top", "--weight", "3", "--until", "2h")
+    assert "Paused: everything" in told("pause", "--all", "--drain", "--why", "a look")
+    driver.arrive("a")
+    assert driver.tick() == []
+    assert driver.loop._scheduler.weight("top") == 3.0
+    assert "everything is paused by" in told("explain", "a")
+    told("resume", "--all")
+    assert "has no group none" in told("pause", "--group", "none", exit_code=1)
+    driver.settle()
+    compared = json.loads(told("whatif", "--slots", "1", "--policy", "fifo", "--json"))
+    assert (compared["real"]["policy"], compared["replayed"]["policy"]) == ("default", "fifo")
+    assert compared["replayed"]["slots"] == 1
+    assert "there is no policy lifo" in told("whatif", "--policy", "lifo", exit_code=1)

@@ -11,7 +11,7 @@ import pytest
 from spark_jobs.load import SourceFile, load_batch
 from spark_jobs.snapshots import Superseded
 from spark_jobs.tables import Tables
-from spark_jobs.upkeep import MERGED, keep_up
+from spark_jobs.upkeep import MERGED, keep_up, tidied
 
 pytestmark = pytest.mark.services
 
@@ -53,6 +53,15 @@ class Table:
 @pytest.fixture
 def table(spark_connect: Any, tables: Tables, name: str, tmp_path: Path) -> Table:
     return Table(spark_connect, tables, name, tmp_path)
+
+
+def test_readers_may_have_the_merged_files_in_the_place_of_what_was_merged(table: Table) -> None:
+    snapshots = [table.load(batch) for batch in range(1, MERGED + 1)]
+    assert tidied(table.tables, table.name) is None
+    table.keep_up(snapshots[-1])
+    merged = table.tables.current(table.name)
+    assert tidied(table.tables, table.name) == (snapshots[-1], merged)
+    assert table.ids(merged) == table.ids(snapshots[-1])
 
 
 def test_small_files_are_merged_and_every_row_stays(table: Table) -> None:

@@ -257,6 +257,7 @@ def test_tidied_files_take_the_place_of_the_newest_version_and_of_no_other(world
         world.finish("a")
     versions.tidied(world.database, "a", 1, 91)
     versions.tidied(world.database, "a", 2, 92)
+    world.holds[92] = world.holds[2]
     assert versions.pin(world.database, "r", ["a"]).snapshots == {"a": 92}
     newest, before, _ = versions.history(world.database, "a")
     assert (newest.valid_from, newest.valid_to) == (before.valid_from, None)

@@ -40,16 +40,18 @@ LIKELY = 0.2
 NEXT_TURN = 0.5
 #: Share of the slots for rescues of stale spells, and of late tables.
 SPELLS_SHARE, LATE_SHARE = 0.5, 0.25
+#: Share of a run's worth that does not depend on how long its result stays fresh.
+ANYWAY = 0.1
 #: What a mean gap of new data is worth against being fresh.
 LAG_WORTH = 0.3
 #: A refresh that lasts for this share of the time to work off the backlog is worth its whole gain.
 TURN = 0.3
 #: What each object below costs, in mean refreshes, when freshness is to reach it.
-BELOW = 0.2
+BELOW = 0.7
 #: Costs count a little less than in proportion.
 COST_POWER = 0.8
-#: A view stale for twice the mean spell is worth a tenth of a mean view; that grows with the third power.
-LATE_VIEW, LATE_SPELLS, LATE_POWER = 0.1, 2.0, 3
+#: A view stale for three mean spells is worth a tenth of a mean view; that grows with the third power.
+LATE_VIEW, LATE_SPELLS, LATE_POWER = 0.1, 3.0, 3
 #: With fewer gaps than this, nothing is guessed about a table's next update.
 ENOUGH_GAPS = 4
 #: How many of the tables behind a view are asked about their next update.
@@ -210,7 +212,7 @@ class Freshest(Policy):
         """With an outlook as good as can be, a bound on the value."""
         cost = warehouse.cost(position)
         survival, lasting = outlook or self._outlook(warehouse, position, moment, cost)
-        gain = survival * lasting
+        gain = ANYWAY + (1 - ANYWAY) * survival * lasting
         if moment.mean_gap > 0:
             gain += LAG_WORTH * self.lag(warehouse, position) / moment.mean_gap
         chain = cost / moment.refresh + BELOW * self._below(warehouse, position)

@@ -1,0 +1,53 @@
+"""`query`, `versions`, `run` and `access` at the keyboard: what is wrong is said before anything is asked."""
+
+import pytest
+
+from scheduler_plugin.cli.main import main
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["query", "SELECT 1", "--prefer", "2"], "--prefer is a number from 0 to 1"),
+        (["query", "SELECT 1", "--deadline", "soon"], "--deadline"),
+        (["query", "SELECT 1", "--max-staleness", "0s"], "--max-staleness"),
+        (["query", "SELECT 1", "--as-of", "yesterday"], "'yesterday' is no time"),
+        (["query", "SELECT 1", "--version", "flights"], "--version takes OBJECT=N"),
+        (["access"], "name an object, or give a log"),
+        (["access", "board", "--log", "x"], "name an object, or give a log"),
+        (["access", "board", "--count", "0"], "--count is at least 1"),
+    ],
+)
+def test_a_mistake_is_named(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.services
+def test_objects_are_run_read_and_counted_by_name(
+    database: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: object
+) -> None:
+    from pathlib import Path
+
+    from scheduler_plugin.store import objects
+    from scheduler_plugin.store.database import Database
+    from tests.store.conftest import TABLE, VIEW
+
+    assert isinstance(database, Database)
+    monkeypatch.setenv("FRESHET_DATABASE_URL", database.url)
+    objects.take_in(database, objects.CatalogRow(settings={"slots": 1}, objects=[TABLE, VIEW]))
+    assert main(["run", "v", "--why", "look", "--json"]) == 0
+    assert '"object": "v"' in capsys.readouterr().out
+    assert main(["versions", "t"]) == 0
+    assert "t has no version yet" in capsys.readouterr().out
+    log = Path(str(tmp_path)) / "queries.log"
+    log.write_text("SELECT * FROM v\nnothing\n")
+    assert main(["access", "--log", str(log), "--json"]) == 0
+    assert '"v": 1' in capsys.readouterr().out
+    assert main(["access", "t", "--count", "3"]) == 0
+    assert "t: 3 read(s) counted" in capsys.readouterr().out
+    for words in (["run", "nowhere"], ["versions", "nowhere"], ["access", "nowhere"]):
+        assert main(words) == 1
+        assert "no object of the catalog is called nowhere" in capsys.readouterr().err
+    assert main(["query", "SELECT * FROM parquet.`/etc`"]) == 2
+    assert "the SQL is refused" in capsys.readouterr().err
