@@ -63,7 +63,8 @@ class Override:
     """A weight or limit that somebody set for a while."""
 
     value: float
-    until: float
+    #: None: until somebody takes it back.
+    until: float | None
     by: str
     why: str
 
@@ -289,7 +290,7 @@ class Scheduler:
                 self._release(name, FAILING, now)
         for name, kept in list(self.overrides.items()):
             before = self.weight(name)
-            for what in [what for what, override in kept.items() if override.until <= now]:
+            for what in [what for what, each in kept.items() if each.until is not None and each.until <= now]:
                 del kept[what]
             if not kept:
                 del self.overrides[name]
