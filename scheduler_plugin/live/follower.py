@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from scheduler_plugin.brain import Warehouse
 from scheduler_plugin.live import memory
 from scheduler_plugin.live.explain import ObjectExplanation, explained
 from scheduler_plugin.live.outlook import expected_fresh
@@ -21,6 +22,8 @@ from scheduler_plugin.store.models import EventKind
 
 #: Playing the queue forward costs more than a look; for so long a prediction stands.
 PREDICT_SECONDS = 3.0
+#: And for so many times as long as it took to make.
+PREDICT_TIMES = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +66,7 @@ class Follower:
         self._lock = threading.Lock()
         self._scheduler: Scheduler | None = None
         self._seen = 0
-        self._predicted_at = -math.inf
+        self._predict_again = -math.inf
         self._fresh_at: Mapping[str, float] = {}
 
     @contextmanager
@@ -86,9 +89,11 @@ class Follower:
         with self.caught_up(now) as scheduler:
             if scheduler is None:
                 return Outlook(objects={}, backlog=0.0, slots=0, policy="")
-            if time.monotonic() - self._predicted_at > PREDICT_SECONDS:
+            began = time.monotonic()
+            if began > self._predict_again:
                 self._fresh_at = expected_fresh(scheduler, now)
-                self._predicted_at = time.monotonic()
+                took = time.monotonic() - began
+                self._predict_again = time.monotonic() + max(PREDICT_SECONDS, PREDICT_TIMES * took)
             return self._outlook(scheduler, now)
 
     def explain(self, name: str, now: float) -> ObjectExplanation | None:
@@ -102,6 +107,7 @@ class Follower:
         for share in scheduler.policy.shares:
             found = share.policy.candidates(warehouse, now)
             ranks |= {each.object: rank for rank, each in enumerate(found, start=1)}
+        dirty = dirty_counters(warehouse)
         figures = {}
         for position, name in enumerate(warehouse.graph.names):
             fresh = warehouse.is_fresh(name)
@@ -112,7 +118,7 @@ class Follower:
             figures[name] = Figures(
                 impact=impact if impact is not None and math.isfinite(impact) else None,
                 rank=ranks.get(name),
-                dirty=warehouse.dirty(position),
+                dirty=dirty[position],
                 popularity=warehouse.popularity(position),
                 cost=warehouse.cost(position),
                 level=warehouse.graph.level[position],
@@ -134,3 +140,15 @@ class Follower:
                 for event in events:
                     self._scheduler.apply(event)
             self._seen = events[-1].id
+
+
+def dirty_counters(warehouse: Warehouse) -> list[int]:
+    """The dirty counter of every object at once: a set of stale ancestors is a number with a bit for each."""
+    graph = warehouse.graph
+    above = [0] * len(graph)
+    for position in graph.order:
+        for parent in graph.parents[position]:
+            above[position] |= above[parent]
+            if warehouse.missing[parent] != math.inf:
+                above[position] |= 1 << parent
+    return [each.bit_count() for each in above]

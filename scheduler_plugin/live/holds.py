@@ -27,7 +27,8 @@ class Override:
     """A weight or limit that somebody set for a while."""
 
     value: float
-    until: float
+    #: None: until somebody takes it back.
+    until: float | None
     by: str
     why: str
 

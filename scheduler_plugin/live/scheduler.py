@@ -245,7 +245,7 @@ class Scheduler:
                 self._release(name, FAILING, now)
         for name, kept in list(self.overrides.items()):
             before = self.weight(name)
-            for what in [what for what, override in kept.items() if override.until <= now]:
+            for what in [what for what, each in kept.items() if each.until is not None and each.until <= now]:
                 del kept[what]
             if not kept:
                 del self.overrides[name]

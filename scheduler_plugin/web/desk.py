@@ -18,6 +18,10 @@ from scheduler_plugin.store.standing import Standing, Whole
 from scheduler_plugin.web.models import ObjectRow, Summary
 
 KEEP_SECONDS = 1.0
+#: A picture that took long to make is kept for so many times as long.
+KEEP_TIMES = 3.0
+#: Nobody is shown a picture that is out of date by more than this.
+WAIT_SECONDS = 5.0
 #: A loop that has not ticked for so long is not running.
 SILENT_SECONDS = 15.0
 #: An object with less than this share of its limit left is about to breach it.
@@ -46,11 +50,12 @@ class Desk:
 
     def __init__(self, database: Database | None = None) -> None:
         self._lock = threading.Lock()
+        self._opening = threading.Lock()
         self._given = database is not None
         self._database = database
         self._follower = None if database is None else Follower(database)
         self._snapshot: Snapshot | None = None
-        self._taken = 0.0
+        self._good_until = 0.0
         self._kept: dict[Any, tuple[float, Any]] = {}
 
     @property
@@ -63,12 +68,13 @@ class Desk:
         if self._given and self._database is not None:
             return self._database
         url = self.settings.database_url
-        if self._database is None or self._database.url != url:
-            self._database, old = Database(url), self._database
-            self._follower = Follower(self._database)
-            if old is not None:
-                old.close()
-        return self._database
+        with self._opening:
+            if self._database is None or self._database.url != url:
+                self._database, old = Database(url), self._database
+                self._follower = Follower(self._database)
+                if old is not None:
+                    old.close()
+            return self._database
 
     @property
     def follower(self) -> Follower:
@@ -77,18 +83,28 @@ class Desk:
         return self._follower
 
     def snapshot(self) -> Snapshot:
-        """The whole, at most a second old."""
-        with self._lock:
-            if self._snapshot is None or time.monotonic() - self._taken > KEEP_SECONDS:
+        """The whole, a second old or so; older where it takes long to make, so that looking never fills a core."""
+        known = self._snapshot
+        if known is not None and time.monotonic() < self._good_until:
+            return known
+        # While somebody makes a new one, others go on with what there is.
+        if not self._lock.acquire(blocking=known is None or time.monotonic() > self._good_until + WAIT_SECONDS):
+            assert known is not None
+            return known
+        try:
+            if self._snapshot is None or time.monotonic() >= self._good_until:
+                began = time.monotonic()
                 self._snapshot = self._take()
-                self._taken = time.monotonic()
+                took = time.monotonic() - began
+                self._good_until = time.monotonic() + max(KEEP_SECONDS, KEEP_TIMES * took)
             return self._snapshot
+        finally:
+            self._lock.release()
 
     def forget(self) -> None:
         """After an action, so that whoever acted sees it."""
-        with self._lock:
-            self._taken = 0.0
-            self._kept.clear()
+        self._good_until = 0.0
+        self._kept.clear()
 
     def kept(self, key: Any, seconds: float, make: Callable[[], Any]) -> Any:
         """An answer that is dear to make, kept for a while."""

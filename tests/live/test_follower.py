@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler_plugin.live.follower import Figures, Follower
+from scheduler_plugin.live.follower import Figures, Follower, dirty_counters
 from scheduler_plugin.store import arrivals, controls, decisions, lease, objects
 from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.decisions import Outcome
@@ -72,4 +72,8 @@ def test_a_follower_that_went_along_agrees_with_one_that_starts_now(database: Da
         elif dice.random() < 0.5:
             objects.take_in(database, CHANGED)
         now = time.time()
+        with along.caught_up(now) as scheduler:
+            assert scheduler is not None
+            warehouse = scheduler.warehouse
+            assert dirty_counters(warehouse) == [warehouse.dirty(each) for each in range(len(warehouse.graph))]
         assert figures(along, now) == figures(Follower(database), now), happening

@@ -2,13 +2,14 @@
 
 import random
 from collections.abc import Iterator
-from datetime import timedelta
 
 import pytest
+from sqlalchemy import insert
 
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import arrivals, freshness, lease, objects
+from scheduler_plugin.store import arrivals, freshness, objects
 from scheduler_plugin.store.database import Database
+from scheduler_plugin.store.models import Freshness
 from scheduler_plugin.web.desk import Desk, Snapshot
 from scheduler_plugin.web.neighbourhood import MOST_NODES, neighbourhood
 from scheduler_plugin.web.selection import KEYS, STATES, cut
@@ -55,8 +56,6 @@ def wide_snapshot(database: Database) -> Snapshot:
     dice = random.Random(7)
     catalog = wide_catalog(dice)
     objects.take_in(database, catalog)
-    epoch = lease.take(database, "the test's loop", timedelta(minutes=5))
-    assert epoch is not None
     arrivals.take_in(
         database,
         [
@@ -64,12 +63,15 @@ def wide_snapshot(database: Database) -> Snapshot:
             for item in catalog.objects[:1000:5]
         ],
     )
-    events = freshness.events_after(database, 0)
-    changes = [
-        freshness.Change(object=item.name, at=events[-1].at, fresh=dice.random() < 0.5, current_to=events[0].at)
-        for item in catalog.objects
-    ]
-    freshness.note(database, epoch, changes, event_seen=events[-1].id, last_tick={})
+    at = freshness.events_after(database, 0)[-1].at
+    with database.transaction() as connection:
+        connection.execute(
+            insert(Freshness),
+            [
+                {"object": item.name, "since": at, "fresh": dice.random() < 0.5, "current_to": at}
+                for item in catalog.objects
+            ],
+        )
     return Desk(database).snapshot()
 
 

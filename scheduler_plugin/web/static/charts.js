@@ -97,7 +97,7 @@ export function costBars(costs, width) {
 
 /** Several curves over the same axis: [{name, points: [[x, y], ...]}]. */
 export function curves(series, { width, label = percent, xLabel = duration, low = 0, high = null, marks = [] }) {
-  const height = 220, left = 56, base = height - 26, top = 10;
+  const height = 220, left = 76, base = height - 26, top = 10;
   const all = series.flatMap((each) => each.points);
   const [x0, x1] = [Math.min(...all.map(([at]) => at)), Math.max(...all.map(([at]) => at))];
   const y1 = high ?? Math.max(...all.map(([, value]) => value), low + 1e-9);
