@@ -25,10 +25,11 @@ from scheduler_plugin.catalog.rows import catalog_row
 from scheduler_plugin.live import memory
 from scheduler_plugin.live.announce import landings
 from scheduler_plugin.live.courier import Courier
+from scheduler_plugin.live.holds import PARENT_BLOCKED, PAUSED
 from scheduler_plugin.live.landing import LandingWatcher
 from scheduler_plugin.live.listing import LandingLister
 from scheduler_plugin.live.metrics import Metrics, standing
-from scheduler_plugin.live.scheduler import PARENT_BLOCKED, PAUSED, Scheduler
+from scheduler_plugin.live.scheduler import Scheduler
 from scheduler_plugin.live.watch import Watch
 from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import (
@@ -188,6 +189,8 @@ class Loop:
             return f"waiting for Airflow: {self._courier.trouble or 'no answer yet'}"
         if TICK_DAG in self._courier.paused:
             return f"paused: {TICK_DAG} is paused in Airflow"
+        if self._scheduler.stopped is not None:
+            return f"paused: everything is paused {self._scheduler.stopped}".strip()
         return "deciding"
 
     # What happened ----------------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from typing import Any
 from scheduler_plugin.brain import checkpoint
 from scheduler_plugin.brain.costs import CostHistory
 from scheduler_plugin.brain.demands import Demand
-from scheduler_plugin.live.scheduler import OLDER, Override, Running, Scheduler, Trouble
+from scheduler_plugin.live.holds import OLDER, Override, Trouble
+from scheduler_plugin.live.scheduler import Running, Scheduler
 from scheduler_plugin.store import checkpoints, freshness, objects
 from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.objects import CatalogRow

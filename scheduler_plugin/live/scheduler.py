@@ -6,9 +6,8 @@ its predecessor knew. Nothing here touches the database or a clock.
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from scheduler_plugin.brain import (
     AccessChanged,
@@ -26,6 +25,7 @@ from scheduler_plugin.brain.burst import Burst
 from scheduler_plugin.brain.costs import CostHistory
 from scheduler_plugin.brain.demands import Demand, Demands, Ended
 from scheduler_plugin.catalog.rows import FIRST_COST, FIRST_COST_PER_UPDATE, declared
+from scheduler_plugin.live.holds import FAILING, OLDER, PARENT_BLOCKED, PAUSED, Holds, Override, Trouble, told
 from scheduler_plugin.live.slots import Slots
 from scheduler_plugin.store.decisions import NewDecision, dag_id
 from scheduler_plugin.store.freshness import Change, LoggedEvent
@@ -46,51 +46,6 @@ class Running:
     slot: int
     updates: int
     counts: bool
-
-
-@dataclass(slots=True)
-class Trouble:
-    """An object whose jobs keep failing: it waits, longer each time."""
-
-    failures: int
-    #: When the last one failed.
-    at: float
-    until: float
-
-
-@dataclass(slots=True)
-class Override:
-    """A weight or limit that somebody set for a while."""
-
-    value: float
-    #: None: until somebody takes it back.
-    until: float | None
-    by: str
-    why: str
-
-
-@dataclass(slots=True)
-class Holds:
-    """Why an object may not start; it may when no reason is left."""
-
-    #: Object -> reason -> what more there is to say of it.
-    reasons: dict[str, dict[str, str]] = field(default_factory=dict)
-
-    def add(self, name: str, reason: str, told: str = "") -> bool:
-        """True when it is the first reason."""
-        kept = self.reasons.setdefault(name, {})
-        kept[reason] = told
-        return len(kept) == 1
-
-    def drop(self, name: str, reason: str) -> bool:
-        """True when it was the last reason."""
-        kept = self.reasons.get(name, {})
-        if reason not in kept:
-            return False
-        del kept[reason]
-        if not kept:
-            del self.reasons[name]
-        return not kept
 
 
 class Scheduler:
@@ -134,7 +89,7 @@ class Scheduler:
         name = logged.object
         self.pass_time(logged.at.timestamp())
         if name is None and logged.kind in (EventKind.HELD, EventKind.RELEASED):
-            self.stopped = _told(logged.body) if logged.kind == EventKind.HELD else None
+            self.stopped = told(logged.body) if logged.kind == EventKind.HELD else None
         if name is None or name not in self.rows:
             return []
         match logged.kind:
@@ -160,7 +115,7 @@ class Scheduler:
             case EventKind.JOB_FAILED:
                 self._failed(name, logged)
             case EventKind.HELD:
-                self.hold(name, logged.body["by"], logged.at.timestamp(), _told(logged.body))
+                self.hold(name, logged.body["by"], logged.at.timestamp(), told(logged.body))
             case EventKind.RELEASED:
                 self._release(name, logged.body["by"], logged.at.timestamp())
             case EventKind.ACCESS_LEARNT:
@@ -482,14 +437,6 @@ class Scheduler:
         return sorted(wanted - held), sorted(held - wanted)
 
 
-#: Reasons of holds, beside `controls.BY_HAND`: somebody paused its DAG in Airflow; its jobs fail; a job from before it
-#: was defined anew still runs.
-PAUSED = "its DAG is paused"
-PARENT_BLOCKED = "files of a table below it are in quarantine"
-FAILING = "its jobs fail"
-OLDER = "an older definition of it is running"
-
-
 def unknown_cost() -> CostHistory:
     """What is assumed of a job until the first one has been measured."""
     return CostHistory(fixed=FIRST_COST, per_update=FIRST_COST_PER_UPDATE)
@@ -509,9 +456,3 @@ def inherited_limits(catalog: CatalogRow) -> dict[str, float]:
                 tightest[parent] = tightest[child]
                 ahead.append(parent)
     return {name: limit for name, limit in tightest.items() if limit != math.inf}
-
-
-def _told(body: Mapping[str, Any]) -> str:
-    """Who, and why: "by ana: the source is being mended"."""
-    who = f"by {body['who']}" if body.get("who") else ""
-    return f"{who}: {body['why']}" if body.get("why") else who

@@ -46,9 +46,7 @@ def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -
         drive.advance()
         metrics = measured(warehouse, horizon)
     except OverflowError:
-        raise WorkloadError(
-            "the workload's numbers are too large: a cost, or a squared time, is past the largest number"
-        ) from None
+        raise WorkloadError("the numbers are too large: a cost or a squared time is past the largest number") from None
     return result(
         policy=policy, model="append", schedule=drive.schedule if given.schedule else None, metrics=in_range(metrics)
     )

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Double, cast, func, insert, literal, or_, select, text, true, update
+from sqlalchemy import ColumnElement, Connection, Double, cast, func, insert, or_, select, text, true, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import InstrumentedAttribute
 
@@ -208,7 +208,8 @@ def unsent(database: Database, *, unclaimed_after: timedelta, dead_after: timede
     """
     now = func.clock_timestamp()
     # Twice as patient with each attempt: where Airflow is slow, a run must get the time it needs.
-    patience = literal(unclaimed_after) * func.power(2, func.least(Decision.attempt - 1, 6))
+    seconds = unclaimed_after.total_seconds() * func.power(2.0, func.least(Decision.attempt - 1, 6))
+    patience = func.make_interval(0, 0, 0, 0, 0, 0, seconds)
     unclaimed = (Decision.state == DecisionState.DISPATCHED) & _long_ago(Decision.dispatched_at, patience)
     silent = _long_ago(Decision.heartbeat_at, dead_after)
     hangs = Decision.claimed_at < now - func.make_interval(0, 0, 0, 0, 0, 0, Decision.time_limit)

@@ -1,11 +1,13 @@
 """The history of freshness, written by the loop from what the brain concluded of each event."""
 
+import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import and_, func, insert, or_, select, update
+from sqlalchemy import and_, func, or_, select, text
 
 from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.lease import note_tick, require_epoch
@@ -75,24 +77,49 @@ def stale_since(database: Database) -> dict[str, datetime]:
         return {row[0]: row[1] for row in rows}
 
 
+_NEW = (
+    "jsonb_to_recordset(CAST(:rows AS jsonb)) "
+    "AS new(object text, at timestamptz, fresh boolean, current_to timestamptz)"
+)
+_SAME_INSTANT = text(
+    f"UPDATE freshet.freshness AS old SET fresh = new.fresh, current_to = new.current_to FROM {_NEW} "
+    "WHERE old.object = new.object AND old.until IS NULL AND old.since = new.at RETURNING old.object"
+)
+_END_SPELLS = text(
+    f"UPDATE freshet.freshness AS old SET until = new.at FROM {_NEW} "
+    "WHERE old.object = new.object AND old.until IS NULL AND old.since <> new.at"
+)
+_BEGIN_SPELLS = text(
+    "INSERT INTO freshet.freshness (object, since, fresh, current_to) "
+    f"SELECT new.object, new.at, new.fresh, new.current_to FROM {_NEW}"
+)
+
+
 def note(
     database: Database, epoch: int, changes: Sequence[Change], *, event_seen: int, last_tick: dict[str, Any]
 ) -> None:
     """Writes the spells that the loop saw end and begin, and how far in the log it has come."""
-    # Several changes of one object at one instant are one: the last.
-    spells = list({(change.object, change.at): change for change in changes}.values())
+    # Several changes of one object at one instant are one: the last. Those of one object come one after another, those
+    # of different objects together, so that a thousand views that turn stale are three statements.
+    rounds: list[list[dict[str, Any]]] = []
+    places: dict[str, int] = defaultdict(int)
+    for change in {(change.object, change.at): change for change in changes}.values():
+        place = places[change.object]
+        places[change.object] += 1
+        if place == len(rounds):
+            rounds.append([])
+        current_to = change.current_to.isoformat() if change.current_to else None
+        rounds[place].append(
+            {"object": change.object, "at": change.at.isoformat(), "fresh": change.fresh, "current_to": current_to}
+        )
     with database.transaction() as connection:
         require_epoch(connection, epoch)
-        for change in spells:
-            open_spell = (Freshness.object == change.object) & Freshness.until.is_(None)
-            values = {"fresh": change.fresh, "current_to": change.current_to}
-            same_instant = connection.execute(
-                update(Freshness).where(open_spell, Freshness.since == change.at).values(**values)
-            )
-            if same_instant.rowcount:
-                continue
-            connection.execute(update(Freshness).where(open_spell).values(until=change.at))
-            connection.execute(insert(Freshness).values(object=change.object, since=change.at, **values))
+        for together in rounds:
+            rows = {"rows": json.dumps(together)}
+            same = set(connection.execute(_SAME_INSTANT, rows).scalars())
+            connection.execute(_END_SPELLS, rows)
+            new = {"rows": json.dumps([row for row in together if row["object"] not in same])}
+            connection.execute(_BEGIN_SPELLS, new)
         note_tick(connection, event_seen=event_seen, last_tick=last_tick)
 
 

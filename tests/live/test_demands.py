@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_plugin.live import memory
-from scheduler_plugin.live.scheduler import PAUSED, Scheduler
+from scheduler_plugin.live.holds import PAUSED
+from scheduler_plugin.live.scheduler import Scheduler
 from scheduler_plugin.store.models import EventKind
 from tests.live.test_scheduler import START, Log, catalog, log, table, view
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -14,7 +15,7 @@ from scheduler_plugin.live import explain, memory
 from scheduler_plugin.live import loop as loop_module
 from scheduler_plugin.live.loop import LEASE, Loop
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import arrivals, checkpoints, controls, decisions, lease, reports
+from scheduler_plugin.store import arrivals, checkpoints, controls, decisions, freshness, lease, reports
 from scheduler_plugin.store.database import Database
 
 pytestmark = pytest.mark.services
@@ -40,9 +41,15 @@ class Driver:
         self.write = write
         self._settings = settings
         self._files = 0
+        self.loop: Any = None
         self.take_over()
 
+    def close(self) -> None:
+        if self.loop is not None:
+            self.loop._stop_landing()
+
     def take_over(self, holder: str = "test") -> None:
+        self.close()
         epoch = lease.take(self.database, holder, LEASE)
         assert epoch is not None
         self.loop = Loop(self._settings, self.database, holder, epoch)
@@ -80,6 +87,7 @@ class Driver:
             worked = self.work()
             done += worked
             if not worked:
+                assert freshness.flaws(self.database) == []
                 return done
         raise AssertionError("there is always something left to do")
 
@@ -101,7 +109,9 @@ def driver(database: Database, postgres: Settings, tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("FRESHET_CATALOG", str(path))
     # Nobody answers there: nothing is sent, the test does the jobs.
     nowhere = {**postgres.environment, "FRESHET_API_URL": "http://127.0.0.1:9"}
-    yield Driver(replace(postgres, environment=nowhere), database, write)
+    driver = Driver(replace(postgres, environment=nowhere), database, write)
+    yield driver
+    driver.close()
 
 
 def test_every_policy_runs_and_is_changed_without_a_restart(driver: Driver) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_plugin.live.scheduler import PARENT_BLOCKED, PAUSED, Scheduler
+from scheduler_plugin.live.holds import PARENT_BLOCKED, PAUSED
+from scheduler_plugin.live.scheduler import Scheduler
 from scheduler_plugin.store.freshness import Change, LoggedEvent
 from scheduler_plugin.store.models import EventKind
 from scheduler_plugin.store.objects import CatalogRow, ObjectRow

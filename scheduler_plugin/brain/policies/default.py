@@ -84,6 +84,21 @@ class Moment(NamedTuple):
     mean_access: float
 
 
+class Worth(NamedTuple):
+    """What an object's value is made of, but for how long a result would stay fresh."""
+
+    cost: float
+    #: The reads that depend on it, per cost.
+    reads: float
+    #: What a run gains whatever comes after it.
+    anyway: float
+    #: What ending a long stale spell is worth.
+    late: float
+
+    def valued(self, survival: float, lasting: float) -> float:
+        return max(self.reads * (self.anyway + (1 - ANYWAY) * survival * lasting), self.late * survival)
+
+
 class Freshest(Policy):
     """Overdue objects, long stale spells, late tables, then value per slot-second."""
 
@@ -110,7 +125,7 @@ class Freshest(Policy):
                 Choice(
                     object=warehouse.graph.names[-chosen],
                     slot=slot,
-                    impact=self._value(warehouse, -chosen, moment),
+                    impact=self._value(warehouse, -chosen, moment) if rule else strength,
                     why=self._words(warehouse, -chosen, rule, strength),
                 )
             )
@@ -119,13 +134,13 @@ class Freshest(Policy):
 
     def _most_valuable(self, warehouse: Warehouse, close: Sequence[int], moment: Moment) -> tuple[float, int]:
         """The largest value and minus its object. The outlook takes longest to reckon: only where it could matter."""
-        bounds = sorted(((self._value(warehouse, each, moment, (1.0, 1.0)), -each) for each in close), reverse=True)
-        best = bounds[-1]
-        for number, (bound, each) in enumerate(bounds):
-            if number and bound < best[0]:
+        worths = {each: self._worth(warehouse, each, moment) for each in close}
+        best = (-math.inf, 0)
+        for bound, minus in sorted(((worth.valued(1.0, 1.0), -each) for each, worth in worths.items()), reverse=True):
+            if bound < best[0]:
                 break
-            found = (self._value(warehouse, -each, moment), each)
-            best = max(best, found) if number else found
+            worth = worths[-minus]
+            best = max(best, (worth.valued(*self._outlook(warehouse, -minus, moment, worth.cost)), minus))
         return best
 
     def foremost(self, warehouse: Warehouse, count: int) -> list[int]:
@@ -206,20 +221,19 @@ class Freshest(Policy):
     def impact(self, warehouse: Warehouse, position: int, now: float) -> float:
         return self._value(warehouse, position, self._moment(warehouse, now))
 
-    def _value(
-        self, warehouse: Warehouse, position: int, moment: Moment, outlook: tuple[float, float] | None = None
-    ) -> float:
-        """With an outlook as good as can be, a bound on the value."""
+    def _value(self, warehouse: Warehouse, position: int, moment: Moment) -> float:
+        worth = self._worth(warehouse, position, moment)
+        return worth.valued(*self._outlook(warehouse, position, moment, worth.cost))
+
+    def _worth(self, warehouse: Warehouse, position: int, moment: Moment) -> Worth:
         cost = warehouse.cost(position)
-        survival, lasting = outlook or self._outlook(warehouse, position, moment, cost)
-        gain = ANYWAY + (1 - ANYWAY) * survival * lasting
-        if moment.mean_gap > 0:
-            gain += LAG_WORTH * self.lag(warehouse, position) / moment.mean_gap
+        lag = self.lag(warehouse, position) / moment.mean_gap if moment.mean_gap > 0 else 0.0
         chain = cost / moment.refresh + BELOW * self._below(warehouse, position)
-        value = warehouse.popularity(position) * gain / chain**COST_POWER if chain > 0 else math.inf
-        if warehouse.graph.tables[position]:
-            return value
-        return max(value, self._late_view(moment, moment.now - warehouse.missing[position] + cost, survival))
+        late = 0.0
+        if not warehouse.graph.tables[position]:
+            late = self._late_view(moment, moment.now - warehouse.missing[position] + cost)
+        reads = warehouse.popularity(position) / chain**COST_POWER if chain > 0 else math.inf
+        return Worth(cost, reads, ANYWAY + LAG_WORTH * lag, late)
 
     def lag(self, warehouse: Warehouse, position: int) -> float:
         """How much newer the object would be after a run."""
@@ -242,9 +256,9 @@ class Freshest(Policy):
         return survival, min(1.0, max(0.0, rest - cost) / moment.turn) if moment.turn > 0 else 1.0
 
     @staticmethod
-    def _late_view(moment: Moment, spell: float, survival: float) -> float:
+    def _late_view(moment: Moment, spell: float) -> float:
         """What ending a stale spell of a view is worth for its length alone."""
-        return LATE_VIEW * moment.mean_access * max(0.0, spell / moment.late_spell) ** LATE_POWER * survival
+        return LATE_VIEW * moment.mean_access * max(0.0, spell / moment.late_spell) ** LATE_POWER
 
     # In words and figures.
 
@@ -270,7 +284,7 @@ class Freshest(Policy):
         if warehouse.graph.tables[position]:
             found |= {"stretch": self._stretch(warehouse, position, moment), "worst_stretch": moment.worst_stretch}
         else:
-            found["late_view"] = self._late_view(moment, waited + cost, survival)
+            found["late_view"] = self._late_view(moment, waited + cost) * survival
         return found
 
     def why(self, warehouse: Warehouse, position: int, now: float) -> str:
