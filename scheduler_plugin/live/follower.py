@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
+
 from scheduler_plugin.brain import Warehouse
 from scheduler_plugin.live import memory
 from scheduler_plugin.live.explain import ObjectExplanation, explained
@@ -30,7 +32,7 @@ PREDICT_TIMES = 20.0
 class Figures:
     """What the brain makes of one object now."""
 
-    #: None while it is fresh, or virtual: there is nothing to lose by waiting.
+    #: None for what cannot start now; `explain` says what it would be.
     impact: float | None
     #: 1 is next of its group; None when it cannot start now.
     rank: int | None
@@ -104,22 +106,21 @@ class Follower:
     def _outlook(self, scheduler: Scheduler, now: float) -> Outlook:
         warehouse = scheduler.warehouse
         ranks: dict[str, int] = {}
+        impacts: dict[str, float] = {}
         for share in scheduler.policy.shares:
             found = share.policy.candidates(warehouse, now)
             ranks |= {each.object: rank for rank, each in enumerate(found, start=1)}
-        dirty = dirty_counters(warehouse)
+            impacts |= {each.object: each.impact for each in found if math.isfinite(each.impact)}
+        dirty, popular = dirty_counters(warehouse), popularities(warehouse)
         figures = {}
         for position, name in enumerate(warehouse.graph.names):
             fresh = warehouse.is_fresh(name)
-            impact = None
-            if not fresh and not warehouse.graph.virtual[position]:
-                impact = scheduler.policy.share_of(name).policy.impact(warehouse, position, now)
             reasons = scheduler.holds.reasons.get(name, {})
             figures[name] = Figures(
-                impact=impact if impact is not None and math.isfinite(impact) else None,
+                impact=impacts.get(name),
                 rank=ranks.get(name),
                 dirty=dirty[position],
-                popularity=warehouse.popularity(position),
+                popularity=popular[position],
                 cost=warehouse.cost(position),
                 level=warehouse.graph.level[position],
                 limit=scheduler.limit(name),
@@ -152,3 +153,19 @@ def dirty_counters(warehouse: Warehouse) -> list[int]:
             if warehouse.missing[parent] != math.inf:
                 above[position] |= 1 << parent
     return [each.bit_count() for each in above]
+
+
+def popularities(warehouse: Warehouse) -> list[float]:
+    """The popularity of every object at once, descendants as bits like the ancestors above."""
+    graph = warehouse.graph
+    access = np.array(warehouse.access)
+    below = [1 << position for position in range(len(graph))]
+    for position in reversed(graph.order):
+        for child in graph.children[position]:
+            below[position] |= below[child]
+    size = (len(graph) + 7) // 8
+    found = []
+    for each in below:
+        bits = np.unpackbits(np.frombuffer(each.to_bytes(size, "little"), np.uint8), bitorder="little")
+        found.append(float(access @ bits[: len(graph)]))
+    return found

@@ -25,7 +25,9 @@ class ObjectRow(BaseModel):
     predicted_fresh_at: Time | None = Field(description="when it will probably be fresh again")
     pending: int = Field(description="updates that wait or are being loaded")
     dirty: int = Field(description="stale ancestors; above zero it cannot run yet")
-    impact: float | None = Field(description="what is lost by not running it now, by the policy's measure")
+    impact: float | None = Field(
+        description="what is lost by not running it now, by the policy's measure; none where it cannot start"
+    )
     rank: int | None = Field(description="1 runs next; none when it cannot start now")
     popularity: float = Field(description="its own reads a minute and those of everything derived from it")
     cost: Seconds = Field(description="expected slot-seconds of its next job")

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler_plugin.live.follower import Figures, Follower, dirty_counters
+from scheduler_plugin.live.follower import Figures, Follower, dirty_counters, popularities
 from scheduler_plugin.store import arrivals, controls, decisions, lease, objects
 from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.decisions import Outcome
@@ -75,5 +75,7 @@ def test_a_follower_that_went_along_agrees_with_one_that_starts_now(database: Da
         with along.caught_up(now) as scheduler:
             assert scheduler is not None
             warehouse = scheduler.warehouse
-            assert dirty_counters(warehouse) == [warehouse.dirty(each) for each in range(len(warehouse.graph))]
+            everything = range(len(warehouse.graph))
+            assert dirty_counters(warehouse) == [warehouse.dirty(each) for each in everything]
+            assert popularities(warehouse) == pytest.approx([warehouse.popularity(each) for each in everything])
         assert figures(along, now) == figures(Follower(database), now), happening
