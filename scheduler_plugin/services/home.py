@@ -4,6 +4,7 @@ postgres/   the embedded database          landing/    where feeds drop files
 spark/      Spark's scratch space          archive/    files that have been loaded
 airflow/    Airflow's own files            warehouse/  the Iceberg tables' files
 logs/       one log for each service       run/        what runs: process and port records, the lock
+experiments/  figures and pictures of `freshet experiment`
 secrets.json  generated once, readable by its owner alone
 """
 
