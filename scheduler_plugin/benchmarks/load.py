@@ -204,7 +204,7 @@ class _Bench:
 
         kinds = {
             "long": pa.int64(),
-            "timestamp": pa.timestamp("us", "UTC"),
+            "timestamp": pa.timestamp("us"),
             "string": pa.string(),
             "double": pa.float64(),
             "decimal(10,2)": pa.decimal128(10, 2),

@@ -31,6 +31,7 @@ from scheduler_plugin.store.models import (
     Object,
     Update,
     UpdateState,
+    Version,
 )
 from scheduler_plugin.store.objects import ObjectRow, in_force
 
@@ -131,6 +132,9 @@ def preview(
         raise BackfillError(f"the interval ends at {covers_to} and begins at {covers_from}: it is empty.")
     views = _derived(rows, name) if mode == "reload" else _derived(rows, name, itself=True)
     with database.transaction() as connection:
+        # A view that was never computed has nothing to be computed again, and perhaps no parents yet.
+        computed = set(connection.execute(select(Version.object).where(Version.object.in_(views)).distinct()).scalars())
+        views = [view for view in views if view in computed]
         pieces: list[Piece] = []
         files: list[Any] = []
         if mode == "reload":
@@ -139,7 +143,7 @@ def preview(
                 raise BackfillError(f"no file of `{name}` that was loaded is about that time.")
             pieces = _cut(connection, name, files, rows[name].spec.get("max_batch"))
         elif not views:
-            raise BackfillError(f"nothing is to be computed: `{name}` has no materialized view.")
+            raise BackfillError(f"nothing is to be computed: `{name}` has no view that has been computed before.")
         pieces += [Piece(what="refresh", object=view) for view in views]
         return Preview(
             object=name,
