@@ -54,8 +54,13 @@ def test_a_backfill_is_started_by_the_form_and_upkeep_archives_what_it_read(stac
     airflow = Airflow(stack)
     folder = Path(stack.landing) / "airlines"
     folder.mkdir(parents=True, exist_ok=True)
+
+    def loaded() -> int:
+        return sum(each.loaded for each in reports.files(ledger) if each.table == "airlines")
+
+    before = loaded()
     (folder / "ours.csv").write_text("carrier,name\nZZ,Zeppelin\n")
-    until("it is loaded", lambda: any(each.loaded for each in reports.files(ledger) if each.table == "airlines"))
+    until("it is loaded", lambda: loaded() > before)
     form = {"object": "airlines", "why": "to see", "weight": 5}
     assert airflow.run("freshet_backfill", form) == {"run": "success"}
     (report, *_) = backfills.reports(ledger)
