@@ -1,13 +1,17 @@
-"""Run the tests: all of them, or with --fast the pure ones that need no service. Other words go to pytest."""
+"""Run the tests: first the pure ones side by side, then those on real services; with --fast only the pure ones.
+
+Other words go to pytest, which then runs once with just these: a path, `-k name`, `-x`.
+"""
 
 import argparse
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-#: A path, `-k name`, `-x`: pytest's own.
 OTHER_WORDS_GO_ON = True
+SERVICES = ("-m", "services")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,9 +19,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    words = [sys.executable, "-m", "pytest"]
+    pure = ("-m", "not services", "-n", str(min(4, os.cpu_count() or 1)))
+    words = [word for word in options.others if word != "--"]
     if options.fast:
-        words += ["-m", "not services", "-n", str(min(4, os.cpu_count() or 1))]
-    words += [word for word in options.others if word != "--"]
-    os.chdir(ROOT)
-    os.execv(sys.executable, words)
+        parts: list[tuple[str, ...]] = [(*pure, *words)]
+    else:
+        parts = [tuple(words)] if words else [pure, SERVICES]
+    codes = [subprocess.call([sys.executable, "-m", "pytest", *part], cwd=ROOT) for part in parts]
+    return next((code for code in codes if code), 0)
