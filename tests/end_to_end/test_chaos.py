@@ -18,7 +18,7 @@ def test_every_row_is_there_once_after_kills_and_mistakes(
     for name, value in (("FRESHET_HOME", str(own_settings.home.root)), ("FRESHET_CATALOG", str(catalog))):
         monkeypatch.setenv(name, value)
     faults = ("kill a job", "kill triggerer", "two loops", "fail a run")
-    report = chaos(Settings.load(), minutes=0.5, seed=1, only=faults, work_within=120.0)
+    report = chaos(Settings.load(), minutes=0.3, seed=1, only=faults, work_within=120.0)
     assert report.faults
     assert report.files["trips"] > 0
     assert report.problems == []
