@@ -14,7 +14,7 @@ from scheduler_plugin.cli.main import UserError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--minutes", type=float, default=3.0, help="how long files land (3)")
+    parser.add_argument("--minutes", type=float, default=4.0, help="how long files land (4)")
     parser.add_argument(
         "--speed",
         type=float,

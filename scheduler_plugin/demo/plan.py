@@ -20,7 +20,7 @@ from scheduler_plugin.demo.source import EVENTS, REGISTERS
 
 HOUR = timedelta(hours=1)
 #: Seconds of the replay between files of a feed when nothing special happens.
-QUIET_SECONDS = 20.0
+QUIET_SECONDS = 25.0
 #: How much more often files land in the storm.
 SURGE = 4
 #: Shares of the replay after which another part of each register arrives, and how much of it comes first.

@@ -45,11 +45,11 @@ TUNING = {
     # A look-up of the full name can hang where there is no name server.
     "CORE__HOSTNAME_CALLABLE": "socket.gethostname",
     "CORE__AUTH_MANAGER": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
-    # A changed catalog changes DAGs, which should be seen within seconds: parse, write and drop them often.
+    # A changed catalog changes DAGs, which should be seen within half a minute; each parse costs a second of a core.
     "CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "2",
-    "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "10",
+    "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "30",
     "DAG_PROCESSOR__REFRESH_INTERVAL": "10",
-    "DAG_PROCESSOR__STALE_DAG_THRESHOLD": "20",
+    "DAG_PROCESSOR__STALE_DAG_THRESHOLD": "60",
     # Five thousand objects take ten seconds of a core, and longer on a busy machine.
     "CORE__DAGBAG_IMPORT_TIMEOUT": "120",
     "DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "180",
