@@ -33,7 +33,7 @@ class Replay:
         self.dropped: list[Drop] = []
 
     @classmethod
-    def prepare(cls, catalog: Catalog, landing: str, *, minutes: float = 2.5, speed: float | None = None) -> "Replay":
+    def prepare(cls, catalog: Catalog, landing: str, *, minutes: float = 4.0, speed: float | None = None) -> "Replay":
         """Reads the source and plans the replay. Takes a few seconds."""
         source = {feed: read(feed) for feed in EVENTS + REGISTERS}
         return cls(catalog, landing, plan(source, *choose_window(minutes, speed)))

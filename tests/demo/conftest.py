@@ -21,7 +21,7 @@ def source():
 
 @pytest.fixture(scope="session")
 def week(source) -> list[Drop]:
-    return plan(source, *choose_window(minutes=2.5))
+    return plan(source, *choose_window(minutes=4))
 
 
 @pytest.fixture(scope="session")

@@ -43,7 +43,7 @@ def ledger(stack: Settings) -> Iterator[Database]:
 
 @pytest.fixture(scope="module")
 def replay(stack: Settings, catalog: Catalog) -> Replay:
-    return Replay.prepare(catalog, stack.landing, minutes=1)
+    return Replay.prepare(catalog, stack.landing)
 
 
 @pytest.fixture(scope="module")
