@@ -52,7 +52,7 @@ def test_the_year_lands_whole_and_every_row_once(source: Source) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_every_row_of_any_window_lands_once_at_any_speed(source: Source, data: st.DataObject) -> None:
     start = STORM_WEEK.start + timedelta(hours=data.draw(st.integers(0, 150), label="first hour"))
     window = Window(start=start, end=start + timedelta(hours=data.draw(st.integers(1, 100), label="hours")))

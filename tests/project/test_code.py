@@ -12,7 +12,14 @@ TOOLS = Path(sys.executable).parent
 
 
 @pytest.mark.parametrize(
-    "words", [("ruff", "check"), ("ruff", "format", "--check"), ("mypy",), ("lint-imports", "--no-cache")], ids=" ".join
+    "words",
+    [
+        ("ruff", "check"),
+        ("ruff", "format", "--check"),
+        pytest.param(("mypy",), marks=pytest.mark.long),
+        ("lint-imports", "--no-cache"),
+    ],
+    ids=" ".join,
 )
 def test_the_tools_find_nothing(words: tuple[str, ...]) -> None:
     program, *rest = words

@@ -17,6 +17,8 @@ from PIL import Image
 from scheduler_plugin.cli.main import main
 from scheduler_plugin.simulator.experiments import EXPERIMENTS
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 #: Differences of sums.
 ROUNDING = 1e-9
