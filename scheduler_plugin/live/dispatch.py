@@ -131,9 +131,7 @@ class Airflow:
                     **content,  # type: ignore[arg-type]
                 )
             except httpx.HTTPError as error:
-                raise UnreachableError(
-                    f"Airflow's API at {self._settings.api_url} cannot be reached: {error}"
-                ) from error
+                raise UnreachableError(self._settings.api_url, error) from error
             # An expired token is answered with 401, one signed before the server's restart with 403.
             if answer.status_code not in (401, 403) or last_try:
                 return answer
