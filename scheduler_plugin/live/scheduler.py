@@ -8,6 +8,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from scheduler_plugin.brain import (
     AccessChanged,
@@ -81,6 +82,8 @@ class Scheduler:
         #: Demands that ended, with how and when; whoever writes them down empties it.
         self.ended: list[tuple[int, str, datetime]] = []
         self._told: dict[str, tuple[bool, float]] = {}
+        #: The policy of the catalog that the log last told of.
+        self.policy_told: Mapping[str, Any] | None = None
 
     # Following the log ------------------------------------------------------------------------------------------
 
@@ -88,6 +91,8 @@ class Scheduler:
         """Takes one event in. Returns what changed in the freshness of objects, as of that event."""
         name = logged.object
         self.pass_time(logged.at.timestamp())
+        if logged.kind == EventKind.CATALOG_CHANGED:
+            self._change_policy(logged)
         if name is None and logged.kind in (EventKind.HELD, EventKind.RELEASED):
             self.stopped = told(logged.body) if logged.kind == EventKind.HELD else None
         if name is None or name not in self.rows:
@@ -129,6 +134,14 @@ class Scheduler:
         if self.demands.open:
             self._note(self.demands.met(self.warehouse), logged.at)
         return list(self._changes(name, logged.at))
+
+    def _change_policy(self, logged: LoggedEvent) -> None:
+        """A policy begins with what waits when it is chosen: FIFO has no queue of what another one has done before."""
+        told = logged.body.get("policy", self.policy_told)
+        if self.policy_told is not None and told != self.policy_told:
+            self.policy = Slots(self.settings, self.rows)
+            self.policy.follow(self.warehouse, logged.at.timestamp())
+        self.policy_told = told
 
     def standing(self, at: datetime) -> list[Change]:
         """Every object as it stands."""

@@ -129,6 +129,19 @@ def test_every_policy_runs_and_is_changed_without_a_restart(driver: Driver) -> N
     assert all(each.pending == each.loading == 0 for each in reports.files(driver.database))
 
 
+def test_fifo_begins_with_what_waits_when_it_is_chosen(driver: Driver) -> None:
+    """It runs each update's jobs by themselves; what another policy did together before is done."""
+    for _ in range(3):
+        driver.arrive("a", files=3)
+        driver.arrive("b")
+        driver.settle()
+    driver.write(policy="fifo")
+    assert driver.settle() == []
+    driver.arrive("a", files=2)
+    driver.take_over()  # and a loop that starts anew knows it, too
+    assert sorted(driver.settle()) == ["a", "a", "ab", "ab", "top", "top"]
+
+
 def test_a_group_keeps_its_slot_and_lends_it_while_idle(driver: Driver) -> None:
     driver.write(slots=2, groups="groups:\n  team: {slots: 1, objects: [b]}\n")
     driver.tick()
