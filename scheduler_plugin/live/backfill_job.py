@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import backfills, decisions
+from scheduler_plugin.store import backfills, decisions, settling
 from scheduler_plugin.store.backfills import Preview, Work
 from scheduler_plugin.store.database import Database
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def run_piece(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, piece: Work) -> decisions.Outcome:
+def run_piece(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, piece: Work) -> settling.Outcome:
     return {"stage": _stage, "commit": _commit, "refresh": _refresh}[piece.what](spark, tables, claim, piece)
 
 
-def _stage(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, piece: Work) -> decisions.Outcome:
+def _stage(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, piece: Work) -> settling.Outcome:
     from spark_jobs.intake import SourceFile
     from spark_jobs.reload import stage
 
@@ -46,7 +46,7 @@ def _stage(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, piec
     )
     for _, reason in loaded.quarantined_files:
         log.warning("What the table holds of this file stays as it is: %s", reason)
-    return decisions.Outcome(
+    return settling.Outcome(
         snapshot_id=None,
         rows=loaded.rows,
         bytes_in=loaded.bytes_in,
@@ -57,7 +57,7 @@ def _stage(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, piec
     )
 
 
-def _commit(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, piece: Work) -> decisions.Outcome:
+def _commit(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, piece: Work) -> settling.Outcome:
     from spark_jobs.load import read_outcome
     from spark_jobs.reload import exchange
 
@@ -73,7 +73,7 @@ def _commit(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, pie
         backfill=piece.backfill,
         progress=log.info,
     )
-    return decisions.Outcome(
+    return settling.Outcome(
         snapshot_id=snapshot,
         rows=sum(each.rows for each in loaded),
         bytes_in=sum(each.bytes_in for each in loaded),
@@ -85,7 +85,7 @@ def _commit(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, pie
     )
 
 
-def _refresh(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, piece: Work) -> decisions.Outcome:
+def _refresh(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, piece: Work) -> settling.Outcome:
     from spark_jobs.refresh import refresh_view
 
     refreshed = refresh_view(
@@ -98,7 +98,7 @@ def _refresh(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, pi
         marker=claim.marker,
         full=True,
     )
-    return decisions.Outcome(
+    return settling.Outcome(
         snapshot_id=refreshed.snapshot_id,
         rows=refreshed.rows,
         bytes_in=refreshed.bytes_in,

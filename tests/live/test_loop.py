@@ -15,7 +15,7 @@ from scheduler_plugin.live import explain, memory
 from scheduler_plugin.live import loop as loop_module
 from scheduler_plugin.live.loop import LEASE, Loop
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import arrivals, checkpoints, controls, decisions, freshness, lease, reports
+from scheduler_plugin.store import arrivals, checkpoints, controls, decisions, freshness, lease, reports, settling
 from scheduler_plugin.store.database import Database
 
 pytestmark = pytest.mark.services
@@ -74,8 +74,8 @@ class Driver:
             if decision.state == "decided":
                 claim = decisions.claim(self.database, decision.id, decision.attempt, "test")
                 assert claim is not None
-                outcome = decisions.Outcome(snapshot_id=decision.id, rows=1, bytes_in=1, bytes_out=1, stages={})
-                assert decisions.finish(self.database, claim, outcome)
+                outcome = settling.Outcome(snapshot_id=decision.id, rows=1, bytes_in=1, bytes_out=1, stages={})
+                assert settling.finish(self.database, claim, outcome)
                 done.append(decision.object)
         return done
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from scheduler_plugin.live.quarantine import act
-from scheduler_plugin.store import arrivals, decisions, objects, quarantine, reports
+from scheduler_plugin.store import arrivals, decisions, objects, quarantine, reports, settling
 from scheduler_plugin.store.database import Database
 
 pytestmark = pytest.mark.services
@@ -45,10 +45,10 @@ class Kept:
         (identity,) = decisions.record(self.ledger, self.epoch, [new])
         claim = decisions.claim(self.ledger, identity, 1, "w")
         assert claim is not None
-        decisions.finish(
+        settling.finish(
             self.ledger,
             claim,
-            decisions.Outcome(snapshot_id=identity, rows=1, bytes_in=1, bytes_out=1, stages={}, **kept_out),
+            settling.Outcome(snapshot_id=identity, rows=1, bytes_in=1, bytes_out=1, stages={}, **kept_out),
         )
         return claim
 
