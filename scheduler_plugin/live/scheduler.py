@@ -6,7 +6,7 @@ its predecessor knew. Nothing here touches the database or a clock.
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,6 +26,7 @@ from scheduler_plugin.brain.burst import Burst
 from scheduler_plugin.brain.costs import CostHistory
 from scheduler_plugin.brain.demands import Demand, Demands, Ended
 from scheduler_plugin.catalog.rows import FIRST_COST, FIRST_COST_PER_UPDATE, declared
+from scheduler_plugin.live.deciding import decide
 from scheduler_plugin.live.holds import FAILING, OLDER, PARENT_BLOCKED, PAUSED, Holds, Override, Trouble, told
 from scheduler_plugin.live.slots import Slots
 from scheduler_plugin.store.decisions import NewDecision, dag_id
@@ -35,8 +36,6 @@ from scheduler_plugin.store.objects import CatalogRow, ObjectRow
 
 #: The longest pause after failures, in seconds.
 LONGEST_PAUSE = 300.0
-#: How many of the candidates that were passed over go into a decision's row.
-PASSED_OVER = 8
 
 
 @dataclass(slots=True)
@@ -316,101 +315,12 @@ class Scheduler:
         # A clock that jumped back does not undo what the log says has happened.
         now = max(now, self.warehouse.now)
         self.pass_time(now)
-        if self.stopped is not None:
-            return []
-        taken = {job.slot for job in self.running.values()}
-        free = [slot for slot in range(self.warehouse.slots) if slot not in taken]
-        demanded = self._demanded_now(free)
-        taken.update(each.slot for each in demanded)
-        free = [slot for slot in free if slot not in taken]
-        if not free or not (self.warehouse.ready or self.policy.runs_dirty):
-            return demanded
-        first = {each.object for each in demanded}
-        if self.burst is not None and self.burst.on:
-            return demanded + self._in_a_burst(self.burst, free, first)
-        chosen = [each for each in self.policy.choose(self.warehouse, now, free) if each.object not in first]
-        names = {choice.object for choice in chosen}
-        # The best of those that stay behind: for "what went first, and by how much".
-        others = [
-            asdict(each)
-            for each in self.policy.candidates(self.warehouse, now, len(names) + len(first) + PASSED_OVER)
-            if each.object not in names and each.object not in first
-        ]
-        return demanded + [
-            NewDecision(
-                object=choice.object,
-                policy=self.policy_name,
-                slot=choice.slot,
-                impact=choice.impact if math.isfinite(choice.impact) else 0.0,
-                why=choice.why,
-                figures={
-                    "ingredients": self.policy.ingredients(self.warehouse, self.warehouse.number(choice.object), now),
-                    "candidates": len(self.warehouse.ready),
-                    "passed_over": others[:PASSED_OVER],
-                },
-                parents=self.rows[choice.object].spec.get("reads", ()),
-                updates=choice.updates,
-                time_limit=self.time_limit(choice.object),
-            )
-            for choice in chosen
-        ]
+        return [] if self.stopped is not None else decide(self, now)
 
     def time_limit(self, name: str) -> float:
         """Seconds after which a job on the object is taken to hang."""
         waiting = self.warehouse.pending.get(self.warehouse.number(name), ())
         return self.costs.get(name, unknown_cost()).time_limit(len(waiting))
-
-    def _demanded_now(self, free: list[int]) -> list[NewDecision]:
-        """What is demanded goes before all that the policy would choose."""
-        turns = self.demands.turns(self.warehouse, self._may_start)
-        return [
-            NewDecision(
-                object=turn.object,
-                policy="demand",
-                slot=slot,
-                impact=0.0,
-                why=turn.why,
-                figures={"demand": turn.demand.number},
-                parents=self.rows[turn.object].spec.get("reads", ()),
-                upto=datetime.fromtimestamp(turn.demand.at, UTC),
-                time_limit=self.time_limit(turn.object),
-            )
-            for slot, turn in zip(free, turns, strict=False)
-        ]
-
-    def _in_a_burst(self, burst: Burst, free: list[int], first: Collection[str]) -> list[NewDecision]:
-        """Too much waits: by how many bytes a second each frees, until it is less again."""
-        ready = [self.warehouse.graph.names[each] for each in self.warehouse.ready]
-        order = burst.order([name for name in ready if name in burst.waiting and name not in first])
-        return [
-            NewDecision(
-                object=name,
-                policy="chain",
-                slot=slot,
-                impact=burst.freed(name),
-                why=(
-                    f"burst: {burst.backlog:,} bytes wait, more than {burst.mark:,}; "
-                    f"this path frees {burst.freed(name):,.0f} of them a second"
-                ),
-                figures={
-                    "ingredients": {"waiting_bytes": burst.waiting[name], "backlog_bytes": burst.backlog},
-                    "candidates": len(order),
-                    "passed_over": [
-                        {"object": each, "impact": burst.freed(each), "why": "frees fewer bytes a second"}
-                        for each in order[len(free) :][:PASSED_OVER]
-                    ],
-                },
-                parents=self.rows[name].spec.get("reads", ()),
-                time_limit=self.time_limit(name),
-            )
-            for slot, name in zip(free, order, strict=False)
-        ]
-
-    def _may_start(self, name: str, demand: Demand) -> bool:
-        """What is held waits, demanded or not; but a demand made since the last failure is worth a try at once."""
-        reasons = self.holds.reasons.get(name, {})
-        trouble = self.troubles.get(name)
-        return not reasons or (reasons.keys() == {FAILING} and trouble is not None and trouble.at < demand.at)
 
     def accesses(self, per_minute: Mapping[str, float], prior_share: float) -> dict[str, float]:
         """How popular each object is taken to be, where that has changed by a tenth or more.
