@@ -97,7 +97,7 @@ class Loop:
         self._landing: list[LandingWatcher | LandingLister] = []
         self._courier = Courier(settings, database, self._catalog.slots)
         self._courier.alerts = bool(self._catalog.alerts)
-        objects.take_in(database, catalog_row(self._catalog))
+        self._courier.outdated = objects.take_in(database, catalog_row(self._catalog))
         self._seen = 0
         self._kept = checkpoints.last_id(database)
         self._changes: list[freshness.Change] = []
@@ -260,6 +260,7 @@ class Loop:
         if objects.take_in(self._database, catalog_row(changed)):
             log.info("A changed catalog is in force.")
             self._courier.slots, self._courier.alerts = changed.slots, bool(changed.alerts)
+            self._courier.outdated = True
             self._stop_landing()
             self._watch_landing()
 

@@ -45,9 +45,9 @@ TUNING = {
     # A look-up of the full name can hang where there is no name server.
     "CORE__HOSTNAME_CALLABLE": "socket.gethostname",
     "CORE__AUTH_MANAGER": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
-    # A changed catalog changes DAGs, which should be seen within half a minute; each parse costs a second of a core.
     "CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "2",
-    "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "30",
+    # A changed file is parsed at once, and so are the objects' DAGs when the catalog was changed: the tick asks for it.
+    "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
     "DAG_PROCESSOR__REFRESH_INTERVAL": "10",
     "DAG_PROCESSOR__STALE_DAG_THRESHOLD": "60",
     # Five thousand objects take ten seconds of a core, and longer on a busy machine.
