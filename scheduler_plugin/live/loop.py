@@ -177,6 +177,8 @@ class Loop:
         now = max(time.time(), self._scheduler.warehouse.now)
         begun, over = self._watch.look(self._scheduler, now)
         incidents.change(self._database, self._epoch, begun, over)
+        if self._watch.other_overload is not None:
+            incidents.retell(self._database, self._epoch, self._watch.other_overload)
         for each in begun:
             log.warning("%s", each.summary)
         if self._metrics.on:

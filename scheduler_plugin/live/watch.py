@@ -12,6 +12,7 @@ from scheduler_plugin.store.incidents import Condition
 
 Key = tuple[str, str | None]
 
+OVERLOAD: Key = ("overload", None)
 #: So many failures in a row are worth telling.
 FAILURES = 3
 #: How many are looked at to find those that are given up first.
@@ -27,6 +28,9 @@ class Watch:
         self.open: set[Key] = set(open_incidents)
         self._seen_once: set[Key] = set()
         self._missed_once: set[Key] = set()
+        #: The open overload as it stands now, where it is another one than at the last look: who is given up changes.
+        self.other_overload: Condition | None = None
+        self._given_up: object = None
 
     def look(self, scheduler: Scheduler, now: float) -> tuple[list[Condition], list[Key]]:
         """What has begun, and what is over."""
@@ -38,6 +42,10 @@ class Watch:
         self._seen_once, self._missed_once = new, gone
         self.open |= {each.key for each in begun}
         self.open -= set(over)
+        overload = found.get(OVERLOAD) if OVERLOAD in self.open else None
+        given_up = None if overload is None else overload.body["given_up"]
+        self.other_overload = overload if given_up != self._given_up else None
+        self._given_up = given_up
         return begun, over
 
 

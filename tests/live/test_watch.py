@@ -64,6 +64,12 @@ def test_a_load_that_no_order_can_carry_is_foreseen_and_said_with_who_is_given_u
     assert "breach" in {kind for kind, _ in told} or "predicted_breach" in {kind for kind, _ in told}
     assert "impossible to keep all limits" in told["overload", None]
     assert "v (impact" in told["overload", None]
+    watch = Watch(())
+    assert [watch.look(it.scheduler, it.now) for _ in range(2)][1][0]
+    assert watch.other_overload is not None
+    assert watch.other_overload.body["given_up"] == ["v"]
+    watch.look(it.scheduler, it.now)
+    assert watch.other_overload is None  # nothing new
 
 
 def test_a_paused_object_and_a_failing_one_are_told_as_such() -> None:
