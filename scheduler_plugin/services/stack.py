@@ -7,6 +7,7 @@ A start that fails leaves the rest running; the next one goes on from there.
 
 import fcntl
 import shutil
+import signal
 import socket
 import threading
 import time
@@ -196,7 +197,8 @@ class _Start:
     def anew(self, component: str, record: Record | None, port: int) -> Record:
         if record is not None and process.family(record):
             self.progress.doing(component, "stopping, to start it anew")
-            process.stop(record)
+            # What a dead scheduler has left behind ignores the polite word.
+            process.stop(record, first=signal.SIGTERM if record.alive else signal.SIGKILL)
         self.progress.doing(component, "starting")
         return airflow.start(self.settings, component, port)
 
