@@ -138,7 +138,14 @@ class _Start:
         if record is None or not kept:
             self.progress.doing("spark", "starting")
             record = spark.start(home)
-        self.wait(record, lambda: process.listens(record))
+        try:
+            self.wait(record, lambda: process.listens(record))
+        except ServiceError:
+            # It takes Spark seconds to come to its port, and somebody else may have come first.
+            if record.alive or "BindException" not in process.log_tail(home, spark.SERVICE, lines=200):
+                raise
+            record = spark.start(home)
+            self.wait(record, lambda: process.listens(record))
         if not kept:
             spark.start_warming(home, self.settings.spark_remote)
         self.progress.done("spark", _ready(record, kept))

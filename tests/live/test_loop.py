@@ -305,6 +305,22 @@ def test_a_lease_and_a_sign_of_life_from_before_the_clock_was_put_back_count_for
         driver.tick()
 
 
+def test_a_clock_that_jumps_an_hour_ahead_and_back_leaves_nothing_undone(driver: Driver) -> None:
+    driver.arrive("a")
+    driver.arrive("b")
+    with driver.database.transaction() as connection:
+        connection.execute(text("UPDATE freshet.event SET at = at + interval '1 hour' WHERE kind = 'update_arrived'"))
+    assert "top" in driver.settle()
+    assert driver.fresh()
+    driver.arrive("a", files=2)
+    assert driver.settle() == ["a", "ab", "top"]
+    driver.take_over("another")
+    driver.arrive("b")
+    driver.settle()
+    assert driver.fresh()
+    assert all(each.pending == each.loading == 0 for each in reports.files(driver.database))
+
+
 def test_the_commands_say_and_do_the_same(
     driver: Driver, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
