@@ -39,7 +39,7 @@ LOADS = "0.5,1,2,1x12,2x12,surge"
 #: A surge comes on top of half load: so many times as many files for so many of their periods.
 SURGE, SURGE_PERIODS = 10.0, 1.0
 #: When the surge begins, in periods; and how long its end is waited for at most, in seconds.
-CALM_PERIODS, LONGEST_RECOVERY = 3.0, 400.0
+CALM_PERIODS, LONGEST_RECOVERY = 3.0, 300.0
 #: Recovered is what has nine tenths of the freshness from before, over a whole period.
 RECOVERED = 0.9
 #: Hours of 2013 to take files from.
