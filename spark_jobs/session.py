@@ -37,11 +37,14 @@ def spark_session(remote: str) -> Iterator[SparkSession]:
     # Not the class in pyspark.sql.connect: only this one switches pyspark.sql.functions, which great-expectations uses,
     # to the Connect kind.
     from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client.retries import DefaultPolicy
 
     builder = SparkSession.builder.remote(remote)
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
     session = builder.create()
+    # By default a client waits up to a minute before it asks a server once more that was away.
+    session.client.set_retry_policies([DefaultPolicy(max_retries=20, max_backoff=2000)])
     try:
         yield session
     finally:

@@ -218,7 +218,7 @@ class _Causes:
         number = scheduler.warehouse.number
         self._scheduler = scheduler
         held = set(scheduler.holds.reasons)
-        self._failing = _behind(scheduler.warehouse, {number(each) for each in held & scheduler.troubles.keys()})
+        self._failing = _behind(scheduler.warehouse, {number(each) for each in scheduler.troubles})
         self._held = _behind(scheduler.warehouse, {number(each) for each in held})
         self._silent = _behind(scheduler.warehouse, {number(each) for each in silent_feeds(scheduler, now)})
 

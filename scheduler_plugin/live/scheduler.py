@@ -36,6 +36,8 @@ from scheduler_plugin.store.objects import CatalogRow, ObjectRow
 
 #: The longest pause after failures, in seconds.
 LONGEST_PAUSE = 300.0
+#: After a job that found no Spark: that it will be back is worth a look every few seconds.
+AWAY_PAUSE = 5.0
 
 
 @dataclass(slots=True)
@@ -60,6 +62,8 @@ class Scheduler:
         self.policy = Slots(catalog.settings, self.rows)
         self.running: dict[str, Running] = {}
         self.troubles: dict[str, Trouble] = {}
+        #: Whether the last job that ended found no Spark to run it.
+        self.spark_away = False
         self.holds = Holds()
         #: Why nothing at all may start: who paused everything, in words; None when nobody has.
         self.stopped: str | None = None
@@ -201,6 +205,7 @@ class Scheduler:
             seconds, written = float(logged.body["slot_seconds"]), int(logged.body.get("bytes_out", 0))
             self.burst.finished(name, seconds=seconds, bytes_out=written)
         self.troubles.pop(name, None)
+        self.spark_away = False
         if logged.body.get("quarantined_files"):
             self.blocked[name] = logged.body["quarantined_files"]
         else:
@@ -219,8 +224,14 @@ class Scheduler:
         self._note(self.demands.job_ended(name, failed=True), logged.at)
         if self.burst is not None:
             self.burst.failed(name)
-        failures = self.troubles[name].failures + 1 if name in self.troubles else 1
-        self.troubles[name] = Trouble(failures=failures, at=at, until=at + min(2.0**failures, LONGEST_PAUSE))
+        self.spark_away = bool(logged.body.get("away"))
+        failures = self.troubles[name].failures if name in self.troubles else 0
+        if self.spark_away:
+            pause = AWAY_PAUSE
+        else:
+            failures += 1
+            pause = min(2.0**failures, LONGEST_PAUSE)
+        self.troubles[name] = Trouble(failures=failures, at=at, until=at + pause)
         self.hold(name, FAILING, at)
 
     def _learn_cost(self, name: str, at: float, slot_seconds: float, updates: int) -> None:

@@ -7,7 +7,7 @@ twice in a row to begin, and to be gone twice in a row to be over, so that what 
 from collections.abc import Collection
 
 from scheduler_plugin.live.outlook import Breach, breaches, silent_feeds
-from scheduler_plugin.live.scheduler import Scheduler
+from scheduler_plugin.live.scheduler import AWAY_PAUSE, Scheduler
 from scheduler_plugin.store.incidents import Condition
 
 Key = tuple[str, str | None]
@@ -62,6 +62,9 @@ def conditions(scheduler: Scheduler, now: float) -> list[Condition]:
             pause = max(trouble.until - now, 0.0)
             told = f"The last {trouble.failures} jobs on {name} failed; it is tried again in {pause:.0f} s."
             found.append(_condition("failing", name, told, failures=trouble.failures, until=trouble.until))
+    if scheduler.spark_away:
+        told = f"No Spark answers: no job can run. It is asked again every {AWAY_PAUSE:.0f} s."
+        found.append(_condition("failing", None, told))
     for name, files in scheduler.blocked.items():
         told = f"{files} file(s) of the last batch of {name} are in quarantine: `freshet quarantine` shows why."
         found.append(_condition("blocked_batch", name, told, files=files))

@@ -209,8 +209,11 @@ def _keep_quality(connection: Connection, table: str, batch: int, outcome: Outco
         )
 
 
-def fail(database: Database, claim: Claim, error: str, stages: Mapping[str, float] | None = None) -> bool:
-    """Gives a decision up: the job said it could not. A batch keeps its updates for the next decision."""
+def fail(database: Database, claim: Claim, error: str, *, away: bool = False) -> bool:
+    """Gives a decision up: the job said it could not. A batch keeps its updates for the next decision.
+
+    `away`: nobody was there to run it, which says nothing about the object.
+    """
     with database.logging_transaction() as (connection, now):
         failed = connection.execute(
             update(Decision)
@@ -221,9 +224,10 @@ def fail(database: Database, claim: Claim, error: str, stages: Mapping[str, floa
             )
             .values(state=DecisionState.FAILED, finished_at=now, error=error)
         )
-        _end_job(connection, claim, now, stages=dict(stages or {}), error=error)
+        _end_job(connection, claim, now, stages={}, error=error)
         if failed.rowcount:
-            log_events(connection, now, [(EventKind.JOB_FAILED, claim.object, {"decision": claim.decision})])
+            body = {"decision": claim.decision, "away": away}
+            log_events(connection, now, [(EventKind.JOB_FAILED, claim.object, body)])
             if claim.kind == backfills.KIND:
                 backfills.tidy(connection, now, claim.object)
         return failed.rowcount == 1
