@@ -29,7 +29,7 @@ def write_rows(rows: pa.Table, folder: str, schema: Schema) -> list[str]:
 
 
 def write_frame(frame: Any, folder: str) -> list[str]:
-    """Let Spark write a frame that is already cast to the table's schema; returns the files that hold rows."""
+    """Let Spark write a frame that is already cast to the table's schema; the files with rows that are there then."""
     # The folder is this attempt's own; partial sums may lie in it already.
     frame.write.mode("append").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").option(
         "mapreduce.fileoutputcommitter.algorithm.version", "2"
@@ -64,6 +64,13 @@ def size(files: Sequence[str]) -> int:
         system, path = fsspec.core.url_to_fs(file)
         total += int(system.size(path))
     return total
+
+
+def remove(files: Sequence[str]) -> None:
+    """Delete files."""
+    for file in files:
+        system, path = fsspec.core.url_to_fs(file)
+        system.rm_file(path)
 
 
 def exists(folder: str) -> bool:

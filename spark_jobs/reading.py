@@ -1,8 +1,9 @@
 """Source files as one Spark frame in which no bad value is silent.
 
-The frame has the declared columns, already of the declared types, and three more: `_file` (the file a row came from),
-`_raw` (the row's text when the row is malformed, else null) and `_reason` (why, where Spark itself can tell). Spark
-would make a value that does not parse NULL, round a decimal that does not fit, and cut a double to an int.
+The frame has the declared columns, already of the declared types, and four more: `_file` (the file a row came from),
+`_bad` (whether the row is malformed), `_raw` (then its text, else null) and `_reason` (why, where Spark itself can
+tell). Spark would make a value that does not parse NULL, round a decimal that does not fit, and cut a double to an int.
+What is not asked for is not computed: `_bad` alone costs next to nothing.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from spark_jobs.schema import Columns
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-FILE, RAW, REASON = "_file", "_raw", "_reason"
+FILE, BAD, RAW, REASON = "_file", "_bad", "_raw", "_reason"
 _CORRUPT = "_corrupt_record"
 _TIMES = ("date", "timestamp", "timestamp_ntz")
+#: The first and the last instant, and day, that everybody can read.
+_ENDS = (("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"), ("0001-01-01", "9999-12-31"))
 _TEXT = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
 
 
@@ -83,14 +86,17 @@ def _fitted(frame: Any, columns: Columns, *, raw: Any, source: Mapping[str, str]
     """Cast to the declared types; a value that does not survive the way there and back makes its row malformed."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    cast, misfits = [], []
+    cast = []
+    #: What is wrong with a row -> how to say so.
+    misfits: list[tuple[Any, Any]] = []
     for name, kind in columns:
         have = source[name] if source is not None else _roomy(kind)
         if kind in _TIMES and have == kind:
             # Spark knows years that hardly anybody else does; what reads the tables must not break on one.
-            beyond = ~F.year(_col(name)).between(1, 9999)
+            first, last = (F.lit(end).cast(kind) for end in _ENDS[kind == "date"])
+            beyond = ~_col(name).between(first, last)
             said = F.concat(F.lit(f"column `{name}`: year "), F.year(_col(name)), F.lit(" is not from 1 to 9999"))
-            misfits.append(F.when(beyond, said))
+            misfits.append((beyond, said))
             cast.append(F.when(~beyond, _col(name)).alias(name))
             continue
         if have == kind:
@@ -101,15 +107,22 @@ def _fitted(frame: Any, columns: Columns, *, raw: Any, source: Mapping[str, str]
         shown = F.concat(
             F.lit(f"column `{name}`: "), _col(name).cast("string"), F.lit(f" does not fit {kind} unchanged")
         )
-        misfits.append(F.when(misfit, shown))
+        misfits.append((misfit, shown))
         cast.append(fitted.alias(name))
+    bad = reduce(
+        lambda left, right: left | right, (F.coalesce(wrong, F.lit(False)) for wrong, _ in misfits), raw.isNotNull()
+    )
     if not misfits:
-        return frame.select(*cast, _path(), raw.alias(RAW), F.lit(None).cast("string").alias(REASON))
-    reason = F.concat_ws("; ", *misfits)
+        return frame.select(*cast, _path(), bad.alias(BAD), raw.alias(RAW), F.lit(None).cast("string").alias(REASON))
+    reason = F.concat_ws("; ", *(F.when(wrong, said) for wrong, said in misfits))
     reason = F.when(F.length(reason) > 0, reason)
     whole = F.to_json(F.struct(*(_col(name) for name, _ in columns)))
     return frame.select(
-        *cast, _path(), F.coalesce(raw, F.when(reason.isNotNull(), whole)).alias(RAW), reason.alias(REASON)
+        *cast,
+        _path(),
+        bad.alias(BAD),
+        F.coalesce(raw, F.when(reason.isNotNull(), whole)).alias(RAW),
+        reason.alias(REASON),
     )
 
 

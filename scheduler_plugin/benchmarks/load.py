@@ -12,16 +12,14 @@ run that is not measured. Postgres and Spark are started for it, and stopped.
 import argparse
 import csv
 import random
-import shutil
 import statistics
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scheduler_plugin.benchmarks.ground import services, timed
 from scheduler_plugin.services import ServiceError
 
 COLUMNS = [
@@ -43,6 +41,7 @@ GATE = [
 ]
 ROWS_PER_FILE = 1000
 FILES_PER_BATCH = 10
+BLOCK_ROWS = 50_000
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,13 +109,11 @@ class Report:
 
 def run(options: argparse.Namespace) -> Report:
     from scheduler_plugin.services.home import Home
-    from scheduler_plugin.services.settings import Settings
 
     if options.size <= 0 or options.files < FILES_PER_BATCH or options.rounds < 1:
         raise ServiceError(f"--size and --rounds must be above 0, --files at least {FILES_PER_BATCH}.")
     root = Home.find().root / "bench-load"
-    with _services(root):
-        settings = Settings.load({"FRESHET_HOME": str(root)})
+    with services(root) as settings:
         return _Bench(settings, root / "bench").measure(options)
 
 
@@ -133,7 +130,8 @@ class _Bench:
 
         self.folder.mkdir(parents=True, exist_ok=True)
         source = self.folder / "large.csv"
-        megabytes = _write_large(source, options.size)
+        write_large(source, options.size)
+        megabytes = source.stat().st_size / 1e6
         with (
             spark_session(self.settings.spark_remote) as spark,
             Tables(self.settings.database_url, self.settings.warehouse) as tables,
@@ -150,7 +148,7 @@ class _Bench:
                 if round_number == 1:
                     self.stages.clear()
                 for arm, work in arms.items():
-                    seconds = _timed(work)
+                    seconds = timed(work)
                     if round_number:
                         large[arm].append(seconds)
             trickle = {
@@ -225,26 +223,23 @@ class _Bench:
         self._load(spark, tables, f"{table}_warm", paths[:FILES_PER_BATCH], gate)
         for first in range(0, files, FILES_PER_BATCH):
             some = paths[first : first + FILES_PER_BATCH]
-            seconds.append(_timed(lambda some=some: self._load(spark, tables, table, some, gate)))  # type: ignore[misc]
+            seconds.append(timed(lambda some=some: self._load(spark, tables, table, some, gate)))  # type: ignore[misc]
         return seconds
 
 
-def _timed(work: Callable[[], object]) -> float:
-    began = time.monotonic()
-    work()
-    return time.monotonic() - began
-
-
-def _write_large(path: Path, megabytes: float) -> float:
-    """A file of about that size: a block of random rows, over and over."""
+def write_large(path: Path, megabytes: float) -> int:
+    """A file of about that size, a block of random rows over and over; returns how many rows it has."""
     block = path.with_suffix(".block")
-    _write_rows(block, 50_000, seed=0)
+    _write_rows(block, BLOCK_ROWS, seed=0)
     header, _, rows = block.read_bytes().partition(b"\n")
+    block.unlink()
+    blocks = 0
     with path.open("wb") as file:
         file.write(header + b"\n")
         while file.tell() < megabytes * 1e6:
             file.write(rows)
-    return path.stat().st_size / 1e6
+            blocks += 1
+    return blocks * BLOCK_ROWS
 
 
 def _write_rows(path: Path, rows: int, seed: int) -> None:
@@ -260,36 +255,3 @@ def _write_rows(path: Path, rows: int, seed: int) -> None:
             writer.writerow(
                 [seed * rows + number, at, dice.choice(cities), fare, price, day, f"note {dice.random():.12f}"]
             )
-
-
-@contextmanager
-def _services(root: Path) -> Iterator[None]:
-    """Postgres and Spark in a home of their own, gone at the end."""
-    from scheduler_plugin.services import postgres, process, spark
-    from scheduler_plugin.services.home import Home
-    from scheduler_plugin.services.settings import Settings
-
-    shutil.rmtree(root, ignore_errors=True)
-    home = Home(root=root)
-    home.make()
-    records = [postgres.start(home), spark.start(home)]
-    try:
-        settings = Settings.load({"FRESHET_HOME": str(root)})
-        _wait(lambda: postgres.ready(settings.database_url))
-        _wait(lambda: process.listens(records[1]))
-        postgres.make_database(settings.database_url)
-        yield
-    finally:
-        for record in records:
-            process.stop(record)
-        if home.postgres.is_symlink():
-            shutil.rmtree(home.postgres.resolve(), ignore_errors=True)
-        shutil.rmtree(root, ignore_errors=True)
-
-
-def _wait(ready: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 180
-    while not ready():
-        if time.monotonic() > deadline:
-            raise ServiceError("Postgres or Spark did not come up within three minutes.")
-        time.sleep(0.1)

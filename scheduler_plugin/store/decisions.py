@@ -98,10 +98,6 @@ def parse_run_id(run: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2] or 1)) if match else None
 
 
-#: Files that one batch may have: listing and planning more of them together is slower than apart.
-MOST_FILES = 10_000
-
-
 def record(database: Database, epoch: int, decisions: Sequence[NewDecision]) -> list[int]:
     """Writes decisions down, forms their batches, and logs that their jobs have started. Returns their ids."""
     if not decisions:
@@ -173,7 +169,7 @@ def _open_batch(connection: Connection, decision: NewDecision, max_bytes: int | 
         select(Update.id, Update.size_bytes)
         .where(Update.table_name == table, Update.state == UpdateState.PENDING, in_time)
         .order_by(Update.release, Update.id)
-        .limit(MOST_FILES if decision.updates is None else min(decision.updates, MOST_FILES))
+        .limit(arrivals.MOST_FILES if decision.updates is None else min(decision.updates, arrivals.MOST_FILES))
     ).all()
     chosen: list[int] = []
     size = 0
@@ -379,10 +375,12 @@ class Outcome:
     """What a job did, for the ledger."""
 
     snapshot_id: int | None
+    #: What the job put into the object; what it holds then, where that is more.
     rows: int
     bytes_in: int
     bytes_out: int
     stages: Mapping[str, float]
+    object_rows: int | None = None
     #: Of a refresh: "full" or "difference".
     way: str | None = None
     rows_by_update: Mapping[int, int] = field(default_factory=dict)
@@ -436,7 +434,7 @@ def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
                     committed_at=now,
                     valid_from=valid.since,
                     valid_to=valid.until,
-                    rows=outcome.rows,
+                    rows=outcome.rows if outcome.object_rows is None else outcome.object_rows,
                     reads=dict(claim.reads),
                 )
                 .on_conflict_do_nothing()
