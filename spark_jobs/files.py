@@ -42,7 +42,7 @@ def written_in(folder: str) -> list[str]:
     system, path = fsspec.core.url_to_fs(folder)
     scheme = folder[: len(folder) - len(path)] if folder.endswith(path) else ""
     written = sorted(each for each in system.ls(path, detail=False) if each.endswith(".parquet"))
-    return [scheme + each for each in written if _rows(system, each)]
+    return [scheme + each for each in written if rows_in(scheme + each)]
 
 
 def write_text(text: str, path: str) -> None:
@@ -88,11 +88,12 @@ def remove_folder(folder: str) -> None:
 
 def _open(path: str, mode: str) -> Any:
     system, bare = fsspec.core.url_to_fs(path)
-    system.makedirs(bare.rsplit("/", 1)[0], exist_ok=True)
+    if mode == "wb":
+        system.makedirs(bare.rsplit("/", 1)[0], exist_ok=True)
     return system.open(bare, mode)
 
 
-def _rows(system: Any, path: str) -> int:
+def rows_in(file: str) -> int:
     """Spark writes a file without rows for an empty result, so that the schema is kept; the table keeps it already."""
-    with system.open(path, "rb") as stream:
+    with _open(file, "rb") as stream:
         return int(pq.read_metadata(stream).num_rows)

@@ -1,14 +1,15 @@
 """The rows of a large batch: written as the table's Parquet while Spark reads their files, and judged there.
 
 So the source is read once. Nothing that is written can be seen before the commit, and an expectation that looks at
-Parquet reads its own columns only. What the gate keeps out is taken out of those Parquet files that hold it. For the
-malformed rows, when a first reading has met any, the source is read again.
+Parquet reads its own columns only. What the gate keeps out is taken out of those Parquet files that hold it. Only when
+the reading meets a malformed row it is done again, with care.
 """
 
 from __future__ import annotations
 
+import logging
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from pyiceberg.schema import Schema
 
 from spark_jobs import schema as schemas
 from spark_jobs.batch import Row, Tally, row_of, tallies_of
-from spark_jobs.files import remove, write_frame, written_in
+from spark_jobs.files import remove, remove_folder, rows_in, write_frame, written_in
 from spark_jobs.gate import ROW, Verdict, judge
 from spark_jobs.intake import key_of_spark
 from spark_jobs.reading import BAD, FILE
@@ -24,6 +25,8 @@ from spark_jobs.schema import LINEAGE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
 
 _PART = "_part"
 
@@ -55,29 +58,47 @@ class LargeBatch:
     _without_ids: frozenset[int] = frozenset()
 
     @classmethod
-    def write_aside(cls, frame: DataFrame, folder: str, schema: Schema, updates: Mapping[str, int]) -> LargeBatch:
-        """Read the source and write what is well-formed; a file that breaks breaks here."""
-        from pyspark.sql import Observation
+    def write_aside(
+        cls, frame: Callable[[bool], DataFrame], folder: str, schema: Schema, updates: Mapping[str, int]
+    ) -> LargeBatch:
+        """Read the source, `frame(strict)`, and write what is well-formed; a file that breaks breaks here."""
+        from pyspark.errors import PySparkException
         from pyspark.sql import functions as F  # noqa: N812
 
-        seen = Observation()
-        rows = _with_updates(frame, updates).observe(seen, F.count_if(BAD).alias(BAD)).where(~F.col(BAD))
         with_lineage = schemas.with_lineage(schema)
-        parquet = write_frame(schemas.cast(rows, with_lineage), folder)
+
+        def write(rows: DataFrame) -> list[str]:
+            return write_frame(schemas.cast(_with_updates(rows, updates), with_lineage), folder)
+
+        strict, malformed = frame(True), None
+        try:
+            parquet = write(strict)
+        except PySparkException as error:
+            log.info("not every row is well-formed (%s); reading with care", str(error).strip().split("\n", 1)[0][:200])
+            remove_folder(folder)
+            parquet = write(frame(False).where(~F.col(BAD)))
+            malformed = _malformed(frame(False))
         batch = cls(
-            _spark=frame.sparkSession,
+            _spark=strict.sparkSession,
             _folder=folder,
             _schema=with_lineage,
             _parquet=parquet,
             _updates=updates,
             _first={},
-            # Where Spark has not told how many there are, there may be some.
-            _malformed=_malformed(frame) if seen.get.get(BAD) != 0 else None,
+            _malformed=malformed,
         )
-        counted = {row[LINEAGE]: row["count"] for row in batch._read().groupBy(LINEAGE).count().collect()}
-        if unknown := counted.keys() - set(updates.values()):
-            raise AssertionError(f"{folder}: rows of no file of this batch: {unknown}")
-        return replace(batch, _first=counted)
+        return replace(batch, _first=batch._counted())
+
+    def _counted(self) -> dict[int, int]:
+        """Rows by update."""
+        if len(self._updates) == 1:
+            (update,) = self._updates.values()
+            rows = sum(rows_in(file) for file in self._parquet)
+            return {update: rows} if rows else {}
+        counted = {row[LINEAGE]: row["count"] for row in self._read().groupBy(LINEAGE).count().collect()}
+        if unknown := counted.keys() - set(self._updates.values()):
+            raise AssertionError(f"{self._folder}: rows of no file of this batch: {unknown}")
+        return counted
 
     def counts(self) -> dict[str, tuple[int, int]]:
         bad = {} if self._malformed is None else {file: count for file, (_, count) in self._malformed.files.items()}

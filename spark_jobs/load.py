@@ -31,7 +31,7 @@ from spark_jobs.snapshots import FOLDER, rows_of
 from spark_jobs.tables import Tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -187,12 +187,14 @@ def _rows(spark: SparkSession, files: Sequence[Readable], format: str, schema: S
     columns = columns_of(schema)
     if not files:
         return SmallBatch.empty(spark, columns)
-    frame = frame_of(spark, files, format=format, columns=columns)
+
+    def frame(strict: bool) -> DataFrame:
+        return frame_of(spark, files, format=format, columns=columns, strict=strict)
+
     if sum(file.size for file in files) <= SMALL_BYTES:
-        return SmallBatch.fetch(frame)
-    return LargeBatch.write_aside(
-        frame, folder, schema, {key_of(file.source.path): file.source.update_id for file in files}
-    )
+        return SmallBatch.fetch(frame(False))
+    updates = {key_of(file.source.path): file.source.update_id for file in files}
+    return LargeBatch.write_aside(frame, folder, schema, updates)
 
 
 def _broken(
