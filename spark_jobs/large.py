@@ -210,9 +210,15 @@ def _with_updates(frame: DataFrame, updates: Mapping[str, int]) -> DataFrame:
     if len(updates) == 1:
         (update,) = updates.values()
         return frame.withColumn(LINEAGE, F.lit(update).cast("long"))
-    spelt = [(each, updates[key_of_spark(each)]) for each in frame.inputFiles()]
+    spelt = [(spelling, updates[key_of_spark(each)]) for each in frame.inputFiles() for spelling in _spellings(each)]
     pairs = frame.sparkSession.createDataFrame(spelt, f"{FILE} string, {LINEAGE} long")
     return frame.join(F.broadcast(pairs), FILE, "left")
+
+
+def _spellings(path: str) -> set[str]:
+    """Spark names a local file with one slash or three, by whom it is asked."""
+    scheme, _, rest = path.partition(":/")
+    return {f"file:/{rest.lstrip('/')}", f"file:///{rest.lstrip('/')}"} if scheme == "file" else {path}
 
 
 def _malformed(frame: DataFrame) -> _Malformed:

@@ -189,7 +189,10 @@ def test_values_arrive_as_they_were_written(loading: Loading) -> None:
     ]
 
 
-def test_paths_with_any_characters_are_read(loading: Loading) -> None:
+@pytest.mark.parametrize("small", [True, False])
+def test_paths_with_any_characters_are_read(loading: Loading, monkeypatch: pytest.MonkeyPatch, small: bool) -> None:
+    if not small:
+        monkeypatch.setattr("spark_jobs.load.SMALL_BYTES", 0)
     names = ["a b.csv", "it's [1].csv", "100% *.csv", "ä{x}.csv", "a#b?c=d.csv", 'two "lines"\nof a name.csv']
     paths = [loading.write(name, HEADER + GOOD.replace("1,", f"{number},", 1)) for number, name in enumerate(names)]
     result = loading.load(*paths)
