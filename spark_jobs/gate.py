@@ -85,7 +85,7 @@ def judge(
     for specs, rows in ((bare, frame.drop(ROW) if on_spark else frame.drop(columns=[ROW])), (rest, frame)):
         if specs:
             batch = whole.get_batch({"dataframe": rows})
-            results = _run_together(batch, specs)
+            results = _run_together(batch, specs, on_spark=on_spark)
             found |= {id(spec): (batch, result) for spec, result in zip(specs, results, strict=True)}
     for spec in theirs:
         _note_theirs(*found[id(spec)], spec, verdict)
@@ -174,18 +174,24 @@ def _note_theirs(batch: Any, result: Any, spec: Mapping[str, Any], verdict: Verd
         into.setdefault(int(offender[ROW]), words)
 
 
-def _run_together(batch: Any, specs: Sequence[Mapping[str, Any]]) -> list[Any]:
+def _run_together(batch: Any, specs: Sequence[Mapping[str, Any]], *, on_spark: bool) -> list[Any]:
     """The results of all, from as few looks at the rows as great-expectations can do with."""
     from great_expectations import ExpectationSuite
 
+    def alone(spec: Mapping[str, Any]) -> Any:
+        return _run(batch, _expectation(spec["expect"], spec["arguments"]), _SUMMARY, spec["expect"])
+
     asked = [_expectation(spec["expect"], spec["arguments"], place=place) for place, spec in enumerate(specs)]
-    found = batch.validate(ExpectationSuite(name="all", expectations=asked), result_format=_SUMMARY).results
+    suite = ExpectationSuite(name="all", expectations=asked)
+    # A sample costs Spark a look at all rows, also where there is nothing to show: whoever fails is asked for it.
+    found = batch.validate(suite, result_format={"result_format": "BOOLEAN_ONLY"} if on_spark else _SUMMARY).results
     if any(next(_failures(each.exception_info), None) for each in found):
         # One that cannot be evaluated may take the others with it: alone they tell who it was.
-        return [
-            _run(batch, _expectation(spec["expect"], spec["arguments"]), _SUMMARY, spec["expect"]) for spec in specs
-        ]
-    return sorted(found, key=lambda each: each.expectation_config.meta["place"])
+        return [alone(spec) for spec in specs]
+    found = sorted(found, key=lambda each: each.expectation_config.meta["place"])
+    if not on_spark:
+        return found
+    return [each if each.success else alone(spec) for spec, each in zip(specs, found, strict=True)]
 
 
 def _expectation(name: str, arguments: Mapping[str, Any], **meta: Any) -> Any:
