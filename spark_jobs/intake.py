@@ -139,10 +139,8 @@ def _text_check(system: Any, path: str) -> tuple[str, bool]:
     with system.open(path, "rb", compression="infer") as stream:
         while chunk := stream.read(_CHUNK):
             # Most chunks are ASCII, which is told far quicker than decoded.
-            if done and chunk.isascii() and not decoder.getstate()[0]:
-                text = ""
-            else:
-                text = _decoded(decoder, chunk, offset)
+            plain = done and chunk.isascii() and not decoder.getstate()[0]
+            text = "" if plain else _decoded(decoder, chunk, offset)
             if not done:
                 first = (first + text).lstrip("\ufeff\r\n")
                 done = "\n" in first

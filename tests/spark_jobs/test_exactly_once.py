@@ -21,6 +21,7 @@ COLUMNS = [["id", "long"], ["what", "string"]]
 #: Every place between two effects that somebody outside the process can see, and a few within one.
 STEPS = [
     "after scheduler_plugin.store.decisions:claim",
+    "before spark_jobs.load:_rows",
     "after spark_jobs.load:_read",
     "after spark_jobs.batch:SmallBatch.write",
     "after spark_jobs.load:write_text",
