@@ -120,6 +120,7 @@ def _work(settings: Settings, claim: decisions.Claim) -> settling.Outcome:
         return settling.Outcome(
             snapshot_id=loaded.snapshot_id,
             rows=loaded.rows,
+            object_rows=loaded.table_rows,
             bytes_in=loaded.bytes_in,
             bytes_out=loaded.bytes_out,
             stages=loaded.stages,

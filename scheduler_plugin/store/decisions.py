@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Double, cast, func, insert, or_, select, true, update
 from sqlalchemy.orm import InstrumentedAttribute
 
-from scheduler_plugin.store import backfills, versions
+from scheduler_plugin.store import arrivals, backfills, versions
 from scheduler_plugin.store.database import Database, log_events
 from scheduler_plugin.store.lease import require_epoch
 from scheduler_plugin.store.models import (
@@ -93,10 +93,6 @@ def parse_run_id(run: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2] or 1)) if match else None
 
 
-#: Files that one batch may have: listing and planning more of them together is slower than apart.
-MOST_FILES = 10_000
-
-
 def record(database: Database, epoch: int, decisions: Sequence[NewDecision]) -> list[int]:
     """Writes decisions down, forms their batches, and logs that their jobs have started. Returns their ids."""
     if not decisions:
@@ -168,7 +164,7 @@ def _open_batch(connection: Connection, decision: NewDecision, max_bytes: int | 
         select(Update.id, Update.size_bytes)
         .where(Update.table_name == table, Update.state == UpdateState.PENDING, in_time)
         .order_by(Update.release, Update.id)
-        .limit(MOST_FILES if decision.updates is None else min(decision.updates, MOST_FILES))
+        .limit(arrivals.MOST_FILES if decision.updates is None else min(decision.updates, arrivals.MOST_FILES))
     ).all()
     chosen: list[int] = []
     size = 0

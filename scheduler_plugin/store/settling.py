@@ -36,10 +36,12 @@ class Outcome:
     """What a job did, for the ledger."""
 
     snapshot_id: int | None
+    #: What the job put into the object; what it holds then, where that is more.
     rows: int
     bytes_in: int
     bytes_out: int
     stages: Mapping[str, float]
+    object_rows: int | None = None
     #: Of a refresh: "full" or "difference".
     way: str | None = None
     rows_by_update: Mapping[int, int] = field(default_factory=dict)
@@ -90,7 +92,7 @@ def finish(database: Database, claim: Claim, outcome: Outcome) -> bool:
                     committed_at=now,
                     valid_from=valid.since,
                     valid_to=valid.until,
-                    rows=outcome.rows,
+                    rows=outcome.rows if outcome.object_rows is None else outcome.object_rows,
                     reads=dict(claim.reads),
                 )
                 .on_conflict_do_nothing()

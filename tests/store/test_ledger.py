@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -93,6 +94,18 @@ def test_a_batch_has_a_largest_size_and_drains_oldest_first(ledger: Database, ep
     claim = decisions.claim(ledger, identity, 1, "w")
     assert claim is not None
     assert [update.id for update in claim.updates] == [1, 2]
+
+
+def test_a_file_that_no_batch_has_room_for_is_a_batch_of_its_own(ledger: Database, epoch: int) -> None:
+    table = objects.ObjectRow(name="t", kind="table", materialized=True, parents=(), spec={"max_batch": 25})
+    objects.take_in(ledger, objects.CatalogRow(settings={}, objects=[table]))
+    arrivals.take_in(ledger, [arrival("a"), replace(arrival("b"), size_bytes=1000), arrival("c")])
+    for alone in (1, 2, 3):
+        (identity,) = decisions.record(ledger, epoch, [wanted("t")])
+        claim = decisions.claim(ledger, identity, 1, "w")
+        assert claim is not None
+        assert [update.id for update in claim.updates] == [alone]
+        settling.finish(ledger, claim, replace(OUTCOME, snapshot_id=alone))
 
 
 def test_of_many_that_claim_a_decision_one_gets_it(ledger: Database, epoch: int) -> None:
