@@ -37,8 +37,8 @@ WITH objects AS (
     RETURNING name, position
 ), decisions AS (
     INSERT INTO freshet.decision
-        (object, state, policy, slot, impact, why, figures, reads, epoch, attempt, decided_at)
-    SELECT name, 'done', 'bench', 0, 0, '', '{}', '{}', 1, 1, now() FROM objects
+        (object, state, policy, slot, impact, why, figures, reads, epoch, attempt, time_limit, decided_at)
+    SELECT name, 'done', 'bench', 0, 0, '', '{}', '{}', 1, 1, 60, now() FROM objects
     RETURNING id, object
 )
 INSERT INTO freshet.version (object, snapshot_id, decision_id, committed_at, valid_from, valid_to, rows, reads)

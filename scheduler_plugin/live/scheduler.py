@@ -5,12 +5,14 @@ its predecessor knew. Nothing here touches the database or a clock.
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from scheduler_plugin.brain import (
     AccessChanged,
+    Choice,
     CostLearnt,
     Event,
     Held,
@@ -24,6 +26,8 @@ from scheduler_plugin.brain import (
 from scheduler_plugin.brain.burst import Burst
 from scheduler_plugin.brain.costs import CostHistory
 from scheduler_plugin.brain.demands import Demand, Demands, Ended
+from scheduler_plugin.brain.idle import newer_by, put_off
+from scheduler_plugin.brain.weighing import Weighed, weigh
 from scheduler_plugin.catalog.rows import FIRST_COST, FIRST_COST_PER_UPDATE, declared
 from scheduler_plugin.live.holds import FAILING, OLDER, PARENT_BLOCKED, PAUSED, Holds, Override, Trouble, told
 from scheduler_plugin.live.slots import Slots
@@ -80,6 +84,10 @@ class Scheduler:
         self.demands = Demands()
         #: Demands that ended, with how and when; whoever writes them down empties it.
         self.ended: list[tuple[int, str, datetime]] = []
+        #: The queries that were weighed last.
+        self._weighed: frozenset[int] = frozenset()
+        #: What was read lately, in the order of the clock cache; not from the log, so only for a choice of now.
+        self.hot: Sequence[str] = ()
         self._told: dict[str, tuple[bool, float]] = {}
 
     # Following the log ------------------------------------------------------------------------------------------
@@ -125,7 +133,8 @@ class Scheduler:
             case EventKind.DEMANDED:
                 self._demanded(name, logged)
             case EventKind.DEMAND_ENDED:
-                self.demands.drop(logged.body["demand"])
+                end = self.demands.decline if logged.body.get("declined") else self.demands.drop
+                end(logged.body["demand"])
         if self.demands.open:
             self._note(self.demands.met(self.warehouse), logged.at)
         return list(self._changes(name, logged.at))
@@ -146,8 +155,17 @@ class Scheduler:
                 by=body["by"],
                 why=body["why"],
                 run=body["run"],
+                query=body.get("query"),
+                prefer=body.get("prefer"),
             )
         )
+
+    def weigh(self, now: float) -> Weighed | None:
+        """Which of the waiting queries wait for what, once each time one of them has come or gone."""
+        if self.demands.waiting == self._weighed:
+            return None
+        self._weighed = self.demands.waiting
+        return weigh(self.demands, self.warehouse, now, self._may_start) if self._weighed else None
 
     def _note(self, ended: list[Ended], at: datetime) -> None:
         self.ended += [(each.demand, each.how, at) for each in ended]
@@ -310,8 +328,10 @@ class Scheduler:
         demanded = self._demanded_now(free)
         taken.update(each.slot for each in demanded)
         free = [slot for slot in free if slot not in taken]
-        if not free or not (self.warehouse.ready or self.policy.runs_dirty):
+        if not free:
             return demanded
+        if not (self.warehouse.ready or self.policy.runs_dirty):
+            return demanded + self._kept_ready(free, now)
         first = {each.object for each in demanded}
         if self.burst is not None and self.burst.on:
             return demanded + self._in_a_burst(self.burst, free, first)
@@ -323,7 +343,12 @@ class Scheduler:
             for each in self.policy.candidates(self.warehouse, now, len(names) + len(first) + PASSED_OVER)
             if each.object not in names and each.object not in first
         ]
-        return demanded + [
+        idle = [slot for slot in free if slot not in {choice.slot for choice in chosen}]
+        return demanded + self._as_decided(chosen, others, now) + self._kept_ready(idle, now)
+
+    def _as_decided(self, chosen: list[Choice], others: list[Mapping[str, Any]], now: float) -> list[NewDecision]:
+        """What the policy chose, with its reasons and what it passed over."""
+        return [
             NewDecision(
                 object=choice.object,
                 policy=self.policy_name,
@@ -341,6 +366,27 @@ class Scheduler:
             )
             for choice in chosen
         ]
+
+    def _kept_ready(self, idle: list[int], now: float) -> list[NewDecision]:
+        """Nobody waits and slots are left: hot views that are put off are brought as far as they can be."""
+        if not idle or not self.hot or self.demands.open:
+            return []
+        found = []
+        for position in put_off(self.warehouse, self.hot, now)[: len(idle)]:
+            name, newer = self.warehouse.graph.names[position], newer_by(self.warehouse, position)
+            found.append(
+                NewDecision(
+                    object=name,
+                    policy="idle",
+                    slot=idle[len(found)],
+                    impact=0.0,
+                    why=f"kept ready in idle time: read lately, and {newer:.3g} s newer, if not all there is",
+                    figures={"ingredients": {"newer_by": newer}},
+                    parents=self.rows[name].spec.get("reads", ()),
+                    time_limit=self.time_limit(name),
+                )
+            )
+        return found
 
     def time_limit(self, name: str) -> float:
         """Seconds after which a job on the object is taken to hang."""
