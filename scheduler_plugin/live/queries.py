@@ -21,6 +21,7 @@ from typing import Any
 
 from scheduler_plugin.brain import preference
 from scheduler_plugin.catalog.confined import ConfinedError, confined
+from scheduler_plugin.live import spark_reading
 from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import accesses, demands, freshness, objects, queries, versions
 from scheduler_plugin.store.database import Database
@@ -175,10 +176,12 @@ class Asking:
             return 0.0
         stale = self._stale()
         wanted = [name for name in self.plan.reads if name in stale]
+        if not wanted:
+            return 0.0
         if self.asked.max_staleness is not None and self._age() > self.asked.max_staleness:
             self._require_time(wanted, stale)
             return self._wait_for(wanted, until=self.deadline, must=True)
-        if wanted and self.asked.prefer is not None:
+        if self.asked.prefer is not None:
             return self._wait_as_preferred(wanted)
         return 0.0
 
@@ -296,10 +299,6 @@ class Asking:
     # Reading ----------------------------------------------------------------------------------------------------
 
     def _read(self, seconds: dict[str, float]) -> Answer:
-        from spark_jobs.query import confine, prepared
-        from spark_jobs.session import spark_session
-        from spark_jobs.tables import Tables
-
         with (
             versions.pinned(
                 self._database,
@@ -313,16 +312,7 @@ class Asking:
             told = self._told(chosen)
             if self.asked.as_of is None and not self.asked.at_versions:
                 accesses.count(self._database, Counter(self.plan.named))
-            with (
-                Tables(self._settings.database_url, self._settings.warehouse) as tables,
-                spark_session(self._settings.spark_remote) as spark,
-            ):
-                confine(spark)
-                frame, _ = prepared(spark, tables, self.plan.sql, chosen.snapshots, self.plan.virtual)
-                began = time.monotonic()
-                with self._stopped_in_time(spark):
-                    found = frame.limit(self.asked.most_rows + 1).toArrow()
-                seconds["spark"] = time.monotonic() - began
+            found, seconds["spark"] = self._in_spark(chosen)
         cut = found.num_rows > self.asked.most_rows
         rows = [list(row.values()) for row in found.slice(0, self.asked.most_rows).to_pylist()]
         seconds["all"] = time.monotonic() - self._began
@@ -346,29 +336,21 @@ class Asking:
             seconds={name: round(value, 4) for name, value in seconds.items()},
         )
 
-    @contextmanager
-    def _stopped_in_time(self, spark: Any) -> Iterator[None]:
-        """What Spark does after the deadline is for nobody, and nothing may keep it busy for good."""
+    def _in_spark(self, chosen: versions.Chosen) -> tuple[Any, float]:
         left = LONGEST_SECONDS
         if self.deadline is not None:
             left = min(left, (self.deadline - datetime.now(UTC)).total_seconds())
-        over = threading.Event()
-
-        def stop() -> None:
-            over.set()
-            spark.interruptAll()
-
-        timer = threading.Timer(max(0.0, left), stop)
-        timer.daemon = True
-        timer.start()
         try:
-            yield
-        except Exception as error:
-            if not over.is_set():
-                raise
-            raise self._cannot_meet(f"Spark was stopped after {max(0.0, left):.1f} s of work on it") from error
-        finally:
-            timer.cancel()
+            return spark_reading.read(
+                self._settings,
+                self.plan.sql,
+                chosen.snapshots,
+                self.plan.virtual,
+                most_rows=self.asked.most_rows,
+                seconds=left,
+            )
+        except spark_reading.StoppedError as error:
+            raise self._cannot_meet(str(error)) from error
 
     @contextmanager
     def _alive(self) -> Iterator[None]:

@@ -6,13 +6,11 @@ its predecessor knew. Nothing here touches the database or a clock.
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from scheduler_plugin.brain import (
     AccessChanged,
-    Choice,
     CostLearnt,
     Event,
     Held,
@@ -26,9 +24,9 @@ from scheduler_plugin.brain import (
 from scheduler_plugin.brain.burst import Burst
 from scheduler_plugin.brain.costs import CostHistory
 from scheduler_plugin.brain.demands import Demand, Demands, Ended
-from scheduler_plugin.brain.idle import newer_by, put_off
 from scheduler_plugin.brain.weighing import Weighed, weigh
 from scheduler_plugin.catalog.rows import FIRST_COST, FIRST_COST_PER_UPDATE, declared
+from scheduler_plugin.live.deciding import decide, may_start
 from scheduler_plugin.live.holds import FAILING, OLDER, PARENT_BLOCKED, PAUSED, Holds, Override, Trouble, told
 from scheduler_plugin.live.slots import Slots
 from scheduler_plugin.store.decisions import NewDecision, dag_id
@@ -38,8 +36,6 @@ from scheduler_plugin.store.objects import CatalogRow, ObjectRow
 
 #: The longest pause after failures, in seconds.
 LONGEST_PAUSE = 300.0
-#: How many of the candidates that were passed over go into a decision's row.
-PASSED_OVER = 8
 
 
 @dataclass(slots=True)
@@ -165,7 +161,7 @@ class Scheduler:
         if self.demands.waiting == self._weighed:
             return None
         self._weighed = self.demands.waiting
-        return weigh(self.demands, self.warehouse, now, self._may_start) if self._weighed else None
+        return weigh(self.demands, self.warehouse, now, may_start(self)) if self._weighed else None
 
     def _note(self, ended: list[Ended], at: datetime) -> None:
         self.ended += [(each.demand, each.how, at) for each in ended]
@@ -321,129 +317,12 @@ class Scheduler:
         # A clock that jumped back does not undo what the log says has happened.
         now = max(now, self.warehouse.now)
         self.pass_time(now)
-        if self.stopped is not None:
-            return []
-        taken = {job.slot for job in self.running.values()}
-        free = [slot for slot in range(self.warehouse.slots) if slot not in taken]
-        demanded = self._demanded_now(free)
-        taken.update(each.slot for each in demanded)
-        free = [slot for slot in free if slot not in taken]
-        if not free:
-            return demanded
-        if not (self.warehouse.ready or self.policy.runs_dirty):
-            return demanded + self._kept_ready(free, now)
-        first = {each.object for each in demanded}
-        if self.burst is not None and self.burst.on:
-            return demanded + self._in_a_burst(self.burst, free, first)
-        chosen = [each for each in self.policy.choose(self.warehouse, now, free) if each.object not in first]
-        names = {choice.object for choice in chosen}
-        # The best of those that stay behind: for "what went first, and by how much".
-        others = [
-            asdict(each)
-            for each in self.policy.candidates(self.warehouse, now, len(names) + len(first) + PASSED_OVER)
-            if each.object not in names and each.object not in first
-        ]
-        idle = [slot for slot in free if slot not in {choice.slot for choice in chosen}]
-        return demanded + self._as_decided(chosen, others, now) + self._kept_ready(idle, now)
-
-    def _as_decided(self, chosen: list[Choice], others: list[Mapping[str, Any]], now: float) -> list[NewDecision]:
-        """What the policy chose, with its reasons and what it passed over."""
-        return [
-            NewDecision(
-                object=choice.object,
-                policy=self.policy_name,
-                slot=choice.slot,
-                impact=choice.impact if math.isfinite(choice.impact) else 0.0,
-                why=choice.why,
-                figures={
-                    "ingredients": self.policy.ingredients(self.warehouse, self.warehouse.number(choice.object), now),
-                    "candidates": len(self.warehouse.ready),
-                    "passed_over": others[:PASSED_OVER],
-                },
-                parents=self.rows[choice.object].spec.get("reads", ()),
-                updates=choice.updates,
-                time_limit=self.time_limit(choice.object),
-            )
-            for choice in chosen
-        ]
-
-    def _kept_ready(self, idle: list[int], now: float) -> list[NewDecision]:
-        """Nobody waits and slots are left: hot views that are put off are brought as far as they can be."""
-        if not idle or not self.hot or self.demands.open:
-            return []
-        found = []
-        for position in put_off(self.warehouse, self.hot, now)[: len(idle)]:
-            name, newer = self.warehouse.graph.names[position], newer_by(self.warehouse, position)
-            found.append(
-                NewDecision(
-                    object=name,
-                    policy="idle",
-                    slot=idle[len(found)],
-                    impact=0.0,
-                    why=f"kept ready in idle time: read lately, and {newer:.3g} s newer, if not all there is",
-                    figures={"ingredients": {"newer_by": newer}},
-                    parents=self.rows[name].spec.get("reads", ()),
-                    time_limit=self.time_limit(name),
-                )
-            )
-        return found
+        return [] if self.stopped is not None else decide(self, now)
 
     def time_limit(self, name: str) -> float:
         """Seconds after which a job on the object is taken to hang."""
         waiting = self.warehouse.pending.get(self.warehouse.number(name), ())
         return self.costs.get(name, unknown_cost()).time_limit(len(waiting))
-
-    def _demanded_now(self, free: list[int]) -> list[NewDecision]:
-        """What is demanded goes before all that the policy would choose."""
-        turns = self.demands.turns(self.warehouse, self._may_start)
-        return [
-            NewDecision(
-                object=turn.object,
-                policy="demand",
-                slot=slot,
-                impact=0.0,
-                why=turn.why,
-                figures={"demand": turn.demand.number},
-                parents=self.rows[turn.object].spec.get("reads", ()),
-                upto=datetime.fromtimestamp(turn.demand.at, UTC),
-                time_limit=self.time_limit(turn.object),
-            )
-            for slot, turn in zip(free, turns, strict=False)
-        ]
-
-    def _in_a_burst(self, burst: Burst, free: list[int], first: Collection[str]) -> list[NewDecision]:
-        """Too much waits: by how many bytes a second each frees, until it is less again."""
-        ready = [self.warehouse.graph.names[each] for each in self.warehouse.ready]
-        order = burst.order([name for name in ready if name in burst.waiting and name not in first])
-        return [
-            NewDecision(
-                object=name,
-                policy="chain",
-                slot=slot,
-                impact=burst.freed(name),
-                why=(
-                    f"burst: {burst.backlog:,} bytes wait, more than {burst.mark:,}; "
-                    f"this path frees {burst.freed(name):,.0f} of them a second"
-                ),
-                figures={
-                    "ingredients": {"waiting_bytes": burst.waiting[name], "backlog_bytes": burst.backlog},
-                    "candidates": len(order),
-                    "passed_over": [
-                        {"object": each, "impact": burst.freed(each), "why": "frees fewer bytes a second"}
-                        for each in order[len(free) :][:PASSED_OVER]
-                    ],
-                },
-                parents=self.rows[name].spec.get("reads", ()),
-                time_limit=self.time_limit(name),
-            )
-            for slot, name in zip(free, order, strict=False)
-        ]
-
-    def _may_start(self, name: str, demand: Demand) -> bool:
-        """What is held waits, demanded or not; but a demand made since the last failure is worth a try at once."""
-        reasons = self.holds.reasons.get(name, {})
-        trouble = self.troubles.get(name)
-        return not reasons or (reasons.keys() == {FAILING} and trouble is not None and trouble.at < demand.at)
 
     def accesses(self, per_minute: Mapping[str, float], prior_share: float) -> dict[str, float]:
         """How popular each object is taken to be, where that has changed by a tenth or more.
