@@ -4,12 +4,13 @@ Whoever may see every object that a query reads may ask it. An answer is waited 
 its deadline; a few are served at a time, so that questions do not keep the page from being served.
 """
 
+import math
 import threading
-from datetime import UTC, datetime
+from dataclasses import asdict
+from datetime import UTC, date, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException
-from fastapi.encoders import jsonable_encoder
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
@@ -42,7 +43,7 @@ class Question(BaseModel):
 class AnswerOut(BaseModel):
     query: int
     columns: list[str]
-    rows: list[list[Any]] = Field(description="decimals and times as text")
+    rows: list[list[Any]] = Field(description="decimals and times as text, bytes in hex")
     cut: bool = Field(description="there were more rows than `limit`")
     instant: datetime | None = Field(description="all versions were true from here")
     until: datetime | None = Field(description="to here; null: they still are")
@@ -76,15 +77,34 @@ def router(desk: Desk) -> APIRouter:
         if not room.acquire(blocking=False):
             raise HTTPException(429, f"{MOST_AT_ONCE} queries are being answered. Ask again in a moment.")
         try:
-            return jsonable_encoder(_answer(user.get_name(), asked))
+            return _plain(asdict(_answer(user.get_name(), asked)))
         except CannotMeetError as error:
-            return JSONResponse({"detail": str(error), "possible": jsonable_encoder(error.possible)}, status_code=409)
+            return JSONResponse({"detail": str(error), "possible": _plain(error.possible)}, status_code=409)
         except LookupError as error:
             raise HTTPException(404, str(error)) from None
         finally:
             room.release()
 
     return routes
+
+
+def _plain(value: Any) -> Any:
+    """As JSON can hold it, and nothing lost: decimals, times and numbers that are none as text, bytes in hex."""
+    match value:
+        case dict():
+            return {str(key): _plain(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_plain(each) for each in value]
+        case bytes():
+            return value.hex()
+        case datetime() | date():
+            return value.isoformat()
+        case float() if not math.isfinite(value):
+            return str(value)
+        case None | bool() | int() | float() | str():
+            return value
+        case _:
+            return str(value)
 
 
 def _answer(by: str, asked: Question) -> Answer:
