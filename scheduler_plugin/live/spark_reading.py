@@ -39,7 +39,10 @@ def read(
         confine(spark)
         frame, _ = prepared(spark, tables, sql, snapshots, virtual)
         ready = time.monotonic()
-        with _stopped_in_time(spark, seconds - (ready - began)):
+        left = seconds - (ready - began)
+        if left <= 0:
+            raise StoppedError("its deadline passed before Spark could begin")
+        with _stopped_in_time(spark, left):
             found = frame.limit(most_rows + 1).toArrow()
         return found, time.monotonic() - ready
 
@@ -56,7 +59,7 @@ def _stopped_in_time(spark: Any, seconds: float) -> Iterator[None]:
             spark.interruptAll()
             done.wait(0.5)
 
-    timer = threading.Timer(max(0.0, seconds), stop)
+    timer = threading.Timer(seconds, stop)
     timer.daemon = True
     timer.start()
     try:
@@ -64,7 +67,7 @@ def _stopped_in_time(spark: Any, seconds: float) -> Iterator[None]:
     except Exception as error:
         if not over.is_set():
             raise
-        raise StoppedError(f"Spark was stopped after {max(0.0, seconds):.1f} s of work on it") from error
+        raise StoppedError(f"Spark was stopped after {seconds:.1f} s of work on it") from error
     finally:
         done.set()
         timer.cancel()
