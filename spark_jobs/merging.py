@@ -45,7 +45,7 @@ def from_partials(spark: SparkSession, way: Way, before: str | None, folder: str
     if before is not None:
         sums = {f"{each.column}{part}": "sum" for each in way.averages for part in ("_sum", "_count")}
         held = spark.read.schema(partials.schema).parquet(before)
-        partials = merged(replace(way, merged_by={**way.merged_by, **sums}), held, partials)
+        partials = merged(replace(way, merged_by={**way.merged_by, **sums}), held, partials, tiny=tiny)
     together = _kept(spark, partials, folder, tiny)
     for each in way.averages:
         count = F.col(f"{each.column}_count")
@@ -67,7 +67,7 @@ def _kept(spark: SparkSession, partials: DataFrame, folder: str, tiny: bool) -> 
     return spark.createDataFrame(rows, schema=partials.schema)
 
 
-def merged(by: Way, held: DataFrame, result: DataFrame) -> DataFrame:
+def merged(by: Way, held: DataFrame, result: DataFrame, *, tiny: bool) -> DataFrame:
     """What there was and what the new rows give, merged by the keys, with the types they have."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -77,6 +77,7 @@ def merged(by: Way, held: DataFrame, result: DataFrame) -> DataFrame:
         functions[function](f"`{column}`").cast(kinds[column]).alias(column)
         for column, function in by.merged_by.items()
     ]
-    together = held.unionByName(result).groupBy(*(f"`{key}`" for key in by.keys or ()))
+    both = held.unionByName(result)
+    together = (both.coalesce(1) if tiny else both).groupBy(*(f"`{key}`" for key in by.keys or ()))
     # A view of keys alone has nothing to merge: each key is there once.
     return together.agg(*columns) if columns else together.count().drop("count")

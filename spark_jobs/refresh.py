@@ -21,7 +21,7 @@ from pyiceberg.manifest import DataFile
 from spark_jobs import files, schema, snapshots
 from spark_jobs.difference import NotByDifference, Way, way
 from spark_jobs.merging import collected, from_partials, merged
-from spark_jobs.query import TINY_BYTES, in_one_task, prepared
+from spark_jobs.query import TINY_BYTES, prepared
 from spark_jobs.schema import SchemaError
 from spark_jobs.tables import Moved, Tables
 
@@ -192,13 +192,12 @@ def _refresh(
     way_to = difference.way if difference is not None else _partials_way(view, bytes_in)
     if difference is not None and difference.way.keys is not None and difference.way.final is None:
         held, size = tables.read(spark, view.name, difference.base)
-        result, bytes_in = merged(difference.way, held, result), bytes_in + size
+        bytes_in += size
+        result = merged(difference.way, held, result, tiny=bytes_in <= TINY_BYTES)
     before = difference.partials if difference is not None else None
     if before is not None:
         bytes_in += files.folder_size(before)
     tiny = bytes_in <= TINY_BYTES
-    if tiny:
-        in_one_task(spark)
     stages["plan"] = time.monotonic() - start
     with tables.attempt(view.name, view.marker) as folder:
         extra = {
