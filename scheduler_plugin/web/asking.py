@@ -56,9 +56,8 @@ def router(desk: Desk) -> APIRouter:
     routes = APIRouter(
         tags=["queries"],
         responses={
-            400: {"description": "The SQL is not one question about the catalog"},
             404: {"description": "There is nothing there to read, or not for you to see"},
-            409: {"description": "Not in time; `possible` tells what could be had at once"},
+            409: {"description": "The SQL is refused; or not in time, and `possible` tells what could be had at once"},
             429: {"description": "Too many at once"},
         },
     )
@@ -70,7 +69,7 @@ def router(desk: Desk) -> APIRouter:
         try:
             wanted = plan(objects.in_force(desk.database), asked.sql)
         except ConfinedError as error:
-            raise HTTPException(400, f"The SQL is refused: {error}") from None
+            raise HTTPException(409, f"The SQL is refused: {error}") from None
         hidden = {*wanted.named, *wanted.reads} - readable(user, desk.snapshot().whole.objects)
         if hidden:
             raise HTTPException(404, f"There is no {', '.join(sorted(hidden))}, or it is not for you to see.")
