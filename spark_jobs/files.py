@@ -22,10 +22,15 @@ OUTCOME = "outcome.json"
 def write_rows(rows: pa.Table, folder: str, schema: Schema) -> list[str]:
     """Write a small batch from this process; its types and field ids are the table's, or this raises."""
     target = schema_to_pyarrow(schema)
+    return [write_table(rows.select(target.names).cast(target), folder)]
+
+
+def write_table(rows: pa.Table, folder: str) -> str:
+    """Write rows as they are, as one file; returns its path."""
     path = f"{folder}/part-0.parquet"
     with _open(path, "wb") as stream:
-        pq.write_table(rows.select(target.names).cast(target), stream, compression="zstd")
-    return [path]
+        pq.write_table(rows, stream, compression="zstd")
+    return path
 
 
 def write_frame(frame: Any, folder: str) -> list[str]:
@@ -71,6 +76,12 @@ def remove(files: Sequence[str]) -> None:
     for file in files:
         system, path = fsspec.core.url_to_fs(file)
         system.rm_file(path)
+
+
+def folder_size(folder: str) -> int:
+    """How many bytes the files of a folder take."""
+    system, path = fsspec.core.url_to_fs(folder)
+    return sum(int(each["size"] or 0) for each in system.ls(path, detail=True) if each["type"] == "file")
 
 
 def exists(folder: str) -> bool:

@@ -67,8 +67,23 @@ def snapshot_of(table: Table, snapshot_id: int) -> Snapshot:
     return snapshot
 
 
+#: The files of the snapshots that were asked for last; what a snapshot holds never changes.
+_remembered: dict[str, list[DataFile]] = {}
+REMEMBERED = 16
+
+
 def data_files(table: Table, snapshot: Snapshot) -> list[DataFile]:
     """The live data files of a snapshot, oldest first."""
+    found = _remembered.get(snapshot.manifest_list)
+    if found is None:
+        found = _data_files(table, snapshot)
+        while len(_remembered) >= REMEMBERED:
+            _remembered.pop(next(iter(_remembered)), None)
+        _remembered[snapshot.manifest_list] = found
+    return list(found)
+
+
+def _data_files(table: Table, snapshot: Snapshot) -> list[DataFile]:
     files = []
     for manifest in snapshot.manifests(table.io):
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):

@@ -22,7 +22,7 @@ from typing import Any
 
 from scheduler_plugin.catalog import CatalogError, catalog_path, load_catalog
 from scheduler_plugin.catalog.rows import catalog_row
-from scheduler_plugin.live import memory
+from scheduler_plugin.live import memory, waiting
 from scheduler_plugin.live.announce import landings
 from scheduler_plugin.live.courier import Courier
 from scheduler_plugin.live.holds import PARENT_BLOCKED, PAUSED
@@ -36,7 +36,6 @@ from scheduler_plugin.store import (
     accesses,
     checkpoints,
     decisions,
-    demands,
     freshness,
     incidents,
     lease,
@@ -295,10 +294,7 @@ class Loop:
             self._take_in(freshness.events_after(self._database, self._seen))
 
     def _end_demands(self) -> None:
-        ended, self._scheduler.ended = self._scheduler.ended, []
-        demands.end(self._database, self._epoch, ended)
-        if overdue := self._scheduler.demands.overdue(time.time()):
-            demands.withdraw(self._database, overdue, "missed")
+        if waiting.tell(self._database, self._epoch, self._scheduler, time.time()):
             self._take_in(freshness.events_after(self._database, self._seen))
 
     def _learn_access(self) -> None:
@@ -308,6 +304,7 @@ class Loop:
         half_life = self._catalog.access_half_life
         prior_share = 0.5 ** ((time.time() - self._scheduler.since) / half_life)
         per_minute = accesses.per_minute(self._database, timedelta(seconds=half_life))
+        self._scheduler.hot = accesses.hot(self._database, accesses.HOT_PLACES)
         learnt = self._scheduler.accesses(per_minute, prior_share)
         if learnt:
             accesses.learn(self._database, learnt)

@@ -5,7 +5,7 @@ its predecessor knew. Nothing here touches the database or a clock.
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -25,8 +25,9 @@ from scheduler_plugin.brain import (
 from scheduler_plugin.brain.burst import Burst
 from scheduler_plugin.brain.costs import CostHistory
 from scheduler_plugin.brain.demands import Demand, Demands, Ended
+from scheduler_plugin.brain.weighing import Weighed, weigh
 from scheduler_plugin.catalog.rows import FIRST_COST, FIRST_COST_PER_UPDATE, declared
-from scheduler_plugin.live.deciding import decide
+from scheduler_plugin.live.deciding import decide, may_start
 from scheduler_plugin.live.holds import FAILING, OLDER, PARENT_BLOCKED, PAUSED, Holds, Override, Trouble, told
 from scheduler_plugin.live.slots import Slots
 from scheduler_plugin.store.decisions import NewDecision, dag_id
@@ -84,6 +85,10 @@ class Scheduler:
         self.demands = Demands()
         #: Demands that ended, with how and when; whoever writes them down empties it.
         self.ended: list[tuple[int, str, datetime]] = []
+        #: The queries that were weighed last.
+        self._weighed: frozenset[int] = frozenset()
+        #: What was read lately, in the order of the clock cache; not from the log, so only for a choice of now.
+        self.hot: Sequence[str] = ()
         self._told: dict[str, tuple[bool, float]] = {}
         #: The policy of the catalog that the log last told of.
         self.policy_told: Mapping[str, Any] | None = None
@@ -133,7 +138,8 @@ class Scheduler:
             case EventKind.DEMANDED:
                 self._demanded(name, logged)
             case EventKind.DEMAND_ENDED:
-                self.demands.drop(logged.body["demand"])
+                end = self.demands.decline if logged.body.get("declined") else self.demands.drop
+                end(logged.body["demand"])
         if self.demands.open:
             self._note(self.demands.met(self.warehouse), logged.at)
         return list(self._changes(name, logged.at))
@@ -162,8 +168,17 @@ class Scheduler:
                 by=body["by"],
                 why=body["why"],
                 run=body["run"],
+                query=body.get("query"),
+                prefer=body.get("prefer"),
             )
         )
+
+    def weigh(self, now: float) -> Weighed | None:
+        """Which of the waiting queries wait for what, once each time one of them has come or gone."""
+        if self.demands.waiting == self._weighed:
+            return None
+        self._weighed = self.demands.waiting
+        return weigh(self.demands, self.warehouse, now, may_start(self)) if self._weighed else None
 
     def _note(self, ended: list[Ended], at: datetime) -> None:
         self.ended += [(each.demand, each.how, at) for each in ended]
