@@ -1,34 +1,51 @@
 """What the api-server keeps between requests: the ledger's door, the brain that follows, and one picture of the whole.
 
-However many people look, the ledger is asked for the whole at most once a second.
+However many people look, the ledger is asked for the whole at most once a second. The brain goes along in a thread of
+its own from the server's start on; until it has read the log, the ledger alone answers.
 """
 
+import logging
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from scheduler_plugin.live.explain import ObjectExplanation
 from scheduler_plugin.live.follower import Figures, Follower, Outlook
+from scheduler_plugin.live.holds import Override
 from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import objects, standing
 from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.standing import Standing, Whole
 from scheduler_plugin.web.models import ObjectRow, Summary
 
+log = logging.getLogger(__name__)
+
 KEEP_SECONDS = 1.0
 #: A picture that took long to make is kept for so many times as long.
 KEEP_TIMES = 3.0
 #: Nobody is shown a picture that is out of date by more than this.
 WAIT_SECONDS = 5.0
+#: So often the brain reads on in the log, whether anybody looks or not; whoever looks reads the rest.
+FOLLOW_SECONDS = 5.0
 #: A loop that has not ticked for so long is not running.
 SILENT_SECONDS = 15.0
 #: An object with less than this share of its limit left is about to breach it.
 ABOUT = 0.25
 
 NOTHING = Figures(
-    impact=None, rank=None, dirty=0, popularity=0.0, cost=0.0, level=0, limit=None, held=(), fresh_at=None
+    impact=None,
+    rank=None,
+    dirty=0,
+    popularity=0.0,
+    cost=0.0,
+    level=0,
+    limit=None,
+    held=(),
+    starts_at=None,
+    fresh_at=None,
 )
 
 
@@ -57,6 +74,46 @@ class Desk:
         self._snapshot: Snapshot | None = None
         self._good_until = 0.0
         self._kept: dict[Any, tuple[float, Any]] = {}
+        self._keeper: threading.Thread | None = None
+
+    def keep_warm(self) -> None:
+        """From now on the brain follows by itself, and no request waits for it to read the log."""
+        self._keeper = threading.Thread(target=self._follow, name="freshet-follower", daemon=True)
+        self._keeper.start()
+
+    def _follow(self) -> None:
+        told = ""
+        while True:
+            try:
+                follower = self.follower
+                cold = not follower.ready
+                with follower.caught_up(time.time()):
+                    pass
+                if cold and follower.ready:
+                    self.forget()
+                told = ""
+            except Exception as error:  # the ledger is away or not made yet; whoever looks is told so
+                if str(error) != told:
+                    log.warning("Freshet's page cannot read the log, and tries again: %s", error)
+                told = str(error)
+            time.sleep(FOLLOW_SECONDS if self._follower is not None and self._follower.ready else 1.0)
+
+    def explain(self, name: str) -> ObjectExplanation | None:
+        """Why the object is, or is not, next; None while the brain is not there yet."""
+        if self._brain_is_awaited():
+            return None
+        told: ObjectExplanation | None = self.kept(
+            ("explain", name), 1.5, lambda: self.follower.explain(name, time.time())
+        )
+        return told
+
+    def overrides(self, name: str) -> Mapping[str, Override]:
+        """The weight and the limit that somebody has set for a while."""
+        return {} if self._brain_is_awaited() else self.follower.overrides(name, time.time())
+
+    def _brain_is_awaited(self) -> bool:
+        """Whether the thread still reads the log; a desk without one reads it when it is asked."""
+        return self._keeper is not None and not self.follower.ready
 
     @property
     def settings(self) -> Settings:
@@ -120,8 +177,9 @@ class Desk:
         database = self.database
         whole = standing.whole(database)
         now = whole.at.timestamp()
-        outlook = self.follower.look(now)
-        groups = self.kept("groups", 30.0, lambda: _groups(database))
+        settings = self.kept("settings", 30.0, lambda: objects.settings_in_force(database))
+        outlook = _of_ledger(whole, settings) if self._brain_is_awaited() else self.follower.look(now)
+        groups = {name: group["name"] for group in settings.get("groups", ()) for name in group["objects"]}
         children: dict[str, list[str]] = {}
         for each in whole.objects:
             for parent in each.parents:
@@ -137,10 +195,14 @@ class Desk:
         )
 
 
-def _groups(database: Database) -> dict[str, str]:
-    catalog = objects.in_force(database)
-    found = catalog.settings.get("groups", ()) if catalog is not None else ()
-    return {name: group["name"] for group in found for name in group["objects"]}
+def _of_ledger(whole: Whole, settings: Mapping[str, Any]) -> Outlook:
+    """What can be said without the brain: nobody waits for ranks to see how stale things are."""
+    return Outlook(
+        objects={each.name: replace(NOTHING, limit=each.spec["staleness_limit"]) for each in whole.objects},
+        backlog=None,
+        slots=settings.get("slots", 0),
+        policy=settings.get("policy", {}).get("name", ""),
+    )
 
 
 def epoch(at: datetime | None) -> float | None:
@@ -166,6 +228,7 @@ def _row(each: Standing, figures: Figures, groups: dict[str, str]) -> ObjectRow:
         current_to=current_to,
         limit=limit,
         breach_at=round(current_to + limit, 3) if current_to is not None and limit is not None else None,
+        predicted_start_at=None if figures.starts_at is None or each.fresh else round(figures.starts_at, 1),
         predicted_fresh_at=None if figures.fresh_at is None or each.fresh else round(figures.fresh_at, 1),
         pending=each.pending,
         dirty=figures.dirty,
@@ -199,7 +262,7 @@ def summary(snapshot: Snapshot, rows: list[ObjectRow]) -> Summary:
         qod=round(sum(weight[row.name] for row in rows if row.fresh) / total, 4) if total else None,
         slots=snapshot.outlook.slots,
         running=sum(row.running is not None for row in rows),
-        backlog=round(snapshot.outlook.backlog, 1),
+        backlog=rounded(snapshot.outlook.backlog),
         breached=sum(breached(row, now) for row in rows),
         about_to_breach=sum(about_to_breach(row, now) for row in rows),
         policy=snapshot.outlook.policy,

@@ -1,6 +1,7 @@
 """What can be read of one object, of the decisions, and of the quality of data."""
 
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -8,7 +9,7 @@ from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
 
 from scheduler_plugin.live.explain import ObjectExplanation
 from scheduler_plugin.live.scheduler import dag_id
-from scheduler_plugin.store import history, quality_of_data
+from scheduler_plugin.store import backfills, history, quality_of_data
 from scheduler_plugin.store.decisions import run_id
 from scheduler_plugin.store.history import DecisionDetail, Sawtooth
 from scheduler_plugin.store.standing import Standing
@@ -37,7 +38,7 @@ def router(desk: Desk) -> APIRouter:
     def one_object(request: Request, user: Reader, name: ObjectName) -> Response:
         """How it stands, what it is made of, and why it is or is not next."""
         snapshot, item = found(user, name)
-        told = desk.kept(("explain", name), 1.5, lambda: desk.follower.explain(name, time.time()))
+        told = desk.explain(name)
         spec = item.spec
         waiting = history.pending_updates(desk.database, name, 20) if item.kind == "table" else []
         seen = readable(user, snapshot.whole.objects)
@@ -59,6 +60,8 @@ def router(desk: Desk) -> APIRouter:
                 models.Waiting(path=path, bytes=size, release=release.timestamp(), state=state)
                 for path, size, release, state in waiting
             ],
+            overrides=[models.OverrideOut(what=what, **asdict(each)) for what, each in desk.overrides(name).items()],
+            backfills=[_backfill(each) for each in backfills.reports(desk.database, object=name, limit=5)],
         )
         return answer(request, content, at=time.time())
 
@@ -107,18 +110,7 @@ def router(desk: Desk) -> APIRouter:
     def quality(user: Reader, name: ObjectName, limit: Limit = 60) -> list[models.QualityOut]:
         """What was expected of its newest batches, and whether it held."""
         found(user, name)
-        return [
-            models.QualityOut(
-                batch=each.batch_id,
-                at=each.at.timestamp(),
-                expectation=each.expectation,
-                on_fail=each.on_fail,
-                passed=each.passed,
-                message=str(each.detail.get("message") or ""),
-                samples=[str(value)[:200] for value in (each.detail.get("samples") or ())][:5],
-            )
-            for each in history.quality(desk.database, name, limit)
-        ]
+        return [quality_out(each) for each in history.quality(desk.database, name, limit)]
 
     @routes.get("/objects/{name}/graph", response_model=models.Neighbourhood, responses=MISSING, tags=["graph"])
     def graph(
@@ -137,6 +129,7 @@ def router(desk: Desk) -> APIRouter:
     def decisions(
         user: Reader,
         object: Annotated[str | None, Query(max_length=200)] = None,
+        search: Annotated[str, Query(max_length=100, description="part of an object's name")] = "",
         before: Annotated[int | None, Query(ge=1, le=2**62, description="older than this decision")] = None,
         failed: bool = False,
         limit: Limit = 30,
@@ -146,7 +139,15 @@ def router(desk: Desk) -> APIRouter:
         if object is not None:
             found(user, object)
         seen = readable(user, snapshot.whole.objects)
-        told = history.decisions(desk.database, object=object, before=before, failed=failed, limit=limit)
+        wanted = seen if object is None else {object}
+        wanted = {each for each in wanted if search.lower() in each.lower()}
+        told = history.decisions(
+            desk.database,
+            objects=None if wanted == snapshot.by_name.keys() else wanted,
+            before=before,
+            failed=failed,
+            limit=limit,
+        )
         return [decision_out(each, snapshot, seen) for each in told if each.object in seen]
 
     @routes.get("/qod", response_model=models.QodOut, tags=["quality of data"])
@@ -229,6 +230,36 @@ def why_not(told: ObjectExplanation, seen: frozenset[str]) -> models.WhyNot:
         expected_at=epoch(told.expected_at),
         cost_spread=rounded(told.cost_spread),
         failures=told.failures,
+    )
+
+
+def quality_out(each: history.QualityReport) -> models.QualityOut:
+    call, _, told = str(each.detail.get("words", each.expectation)).partition("): ")
+    return models.QualityOut(
+        batch=each.batch_id,
+        at=each.at.timestamp(),
+        expectation=f"{call})" if told else call,
+        on_fail=each.on_fail,
+        passed=each.passed,
+        message=told[:500],
+        samples=[str(value)[:200] for value in each.detail.get("sample", ())][:5],
+    )
+
+
+def _backfill(each: backfills.BackfillReport) -> models.BackfillOut:
+    return models.BackfillOut(
+        id=each.id,
+        mode=each.mode,
+        covers_from=epoch(each.covers_from),
+        covers_to=epoch(each.covers_to),
+        state=each.state,
+        who=each.who,
+        why=each.why,
+        started_at=each.started_at.timestamp(),
+        finished_at=epoch(each.finished_at),
+        pieces=each.pieces,
+        pieces_done=each.pieces_done,
+        next=each.next,
     )
 
 
