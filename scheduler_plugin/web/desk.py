@@ -75,15 +75,22 @@ class Desk:
         self._good_until = 0.0
         self._kept: dict[Any, tuple[float, Any]] = {}
         self._keeper: threading.Thread | None = None
+        self._closed = threading.Event()
 
     def keep_warm(self) -> None:
         """From now on the brain follows by itself, and no request waits for it to read the log."""
         self._keeper = threading.Thread(target=self._follow, name="freshet-follower", daemon=True)
         self._keeper.start()
 
+    def close(self) -> None:
+        """Ends the thread."""
+        self._closed.set()
+        if self._keeper is not None:
+            self._keeper.join()
+
     def _follow(self) -> None:
         told = ""
-        while True:
+        while not self._closed.is_set():
             try:
                 follower = self.follower
                 cold = not follower.ready
@@ -96,7 +103,7 @@ class Desk:
                 if str(error) != told:
                     log.warning("Freshet's page cannot read the log, and tries again: %s", error)
                 told = str(error)
-            time.sleep(FOLLOW_SECONDS if self._follower is not None and self._follower.ready else 1.0)
+            self._closed.wait(FOLLOW_SECONDS if self._follower is not None and self._follower.ready else 1.0)
 
     def explain(self, name: str) -> ObjectExplanation | None:
         """Why the object is, or is not, next; None while the brain is not there yet."""

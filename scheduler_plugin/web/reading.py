@@ -75,10 +75,10 @@ def router(desk: Desk) -> APIRouter:
         return answer(request, _sawtooth(item, limit, told, begin, end), at=time.time())
 
     @routes.get("/objects/{name}/versions", response_model=list[models.VersionOut], responses=MISSING, tags=["object"])
-    def versions(user: Reader, name: ObjectName, limit: Limit = 20) -> list[models.VersionOut]:
+    def versions(request: Request, user: Reader, name: ObjectName, limit: Limit = 20) -> Response:
         """Its newest committed snapshots."""
         found(user, name)
-        return [
+        told = [
             models.VersionOut(
                 snapshot_id=str(each.snapshot_id),
                 decision=each.decision_id,
@@ -88,12 +88,13 @@ def router(desk: Desk) -> APIRouter:
             )
             for each in history.versions(desk.database, name, limit)
         ]
+        return answer(request, told)
 
     @routes.get("/objects/{name}/costs", response_model=list[models.CostOut], responses=MISSING, tags=["object"])
-    def costs(user: Reader, name: ObjectName, limit: Limit = 60) -> list[models.CostOut]:
+    def costs(request: Request, user: Reader, name: ObjectName, limit: Limit = 60) -> Response:
         """What its newest jobs took, and where the time went."""
         found(user, name)
-        return [
+        told = [
             models.CostOut(
                 decision=each.decision_id,
                 at=each.at.timestamp(),
@@ -105,12 +106,13 @@ def router(desk: Desk) -> APIRouter:
             )
             for each in history.costs(desk.database, name, limit)
         ]
+        return answer(request, told)
 
     @routes.get("/objects/{name}/quality", response_model=list[models.QualityOut], responses=MISSING, tags=["object"])
-    def quality(user: Reader, name: ObjectName, limit: Limit = 60) -> list[models.QualityOut]:
+    def quality(request: Request, user: Reader, name: ObjectName, limit: Limit = 60) -> Response:
         """What was expected of its newest batches, and whether it held."""
         found(user, name)
-        return [quality_out(each) for each in history.quality(desk.database, name, limit)]
+        return answer(request, [quality_out(each) for each in history.quality(desk.database, name, limit)])
 
     @routes.get("/objects/{name}/graph", response_model=models.Neighbourhood, responses=MISSING, tags=["graph"])
     def graph(
@@ -127,13 +129,14 @@ def router(desk: Desk) -> APIRouter:
 
     @routes.get("/decisions", response_model=list[models.DecisionOut], responses=MISSING, tags=["decisions"])
     def decisions(
+        request: Request,
         user: Reader,
         object: Annotated[str | None, Query(max_length=200)] = None,
         search: Annotated[str, Query(max_length=100, description="part of an object's name")] = "",
         before: Annotated[int | None, Query(ge=1, le=2**62, description="older than this decision")] = None,
         failed: bool = False,
         limit: Limit = 30,
-    ) -> list[models.DecisionOut]:
+    ) -> Response:
         """What was decided, newest first: why, on which figures, and what was passed over."""
         snapshot = desk.snapshot()
         if object is not None:
@@ -148,7 +151,7 @@ def router(desk: Desk) -> APIRouter:
             failed=failed,
             limit=limit,
         )
-        return [decision_out(each, snapshot, seen) for each in told if each.object in seen]
+        return answer(request, [decision_out(each, snapshot, seen) for each in told if each.object in seen])
 
     @routes.get("/qod", response_model=models.QodOut, tags=["quality of data"])
     def qod(
