@@ -39,6 +39,10 @@ def router(desk: Desk) -> APIRouter:
         """How it stands, what it is made of, and why it is or is not next."""
         snapshot, item = found(user, name)
         told = desk.explain(name)
+        if told is not None and told.state == "fresh" and not item.fresh:
+            # Its job has ended since the picture was taken: the page should not say both.
+            desk.forget()
+            snapshot, item = found(user, name)
         spec = item.spec
         waiting = history.pending_updates(desk.database, name, 20) if item.kind == "table" else []
         seen = readable(user, snapshot.whole.objects)

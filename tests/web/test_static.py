@@ -73,3 +73,35 @@ def test_the_linter_finds_what_it_is_for(tmp_path: Path) -> None:
 def test_the_page_is_small() -> None:
     assert sum(path.stat().st_size for path in STATIC.iterdir()) < 120_000
     assert max(path.stat().st_size for path in SCRIPTS) < 20_000
+
+
+def colours(theme: str) -> dict[str, list[float]]:
+    """The style sheet's colours of a theme, by name: red, green, blue and how opaque, from 0 to 1."""
+    sheet = (STATIC / "page.css").read_text()
+    found = {}
+    for block in re.findall(r":root(?:\[data-theme=\"(\w+)\"\])? \{(.*?)\}", sheet, re.S):
+        if block[0] in ("", theme):
+            found.update(re.findall(r"--([\w-]+): #(\w+);", block[1]))
+    wide = {name: "".join(2 * each for each in code) if len(code) < 6 else code for name, code in found.items()}
+    return {
+        name: [int(code[at : at + 2], 16) / 255 for at in range(0, 6, 2)] + [int(code[6:] or "ff", 16) / 255]
+        for name, code in wide.items()
+    }
+
+
+def luminance(colour: list[float]) -> float:
+    red, green, blue = (each / 12.92 if each <= 0.03928 else ((each + 0.055) / 1.055) ** 2.4 for each in colour[:3])
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_word_can_be_read_on_what_is_behind_it(theme: str) -> None:
+    """WCAG's contrast of 4.5 to 1, also for a word on its own badge."""
+    colour = colours(theme)
+    behind = colour["bg"]
+    for name in ("fg", "muted", "accent", "good", "warn", "bad", "busy"):
+        *tint, opaque = colour.get(f"{name}-soft", behind)
+        badge = [opaque * over + (1 - opaque) * under for over, under in zip(tint, behind[:3], strict=True)]
+        for ground in (behind, colour["soft"], badge):
+            dark, light = sorted([luminance(colour[name]), luminance(ground)])
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, (name, theme)
