@@ -51,7 +51,7 @@ export function sawtooth(told, until, width) {
   const arrivals = told.arrivals.map((at) => s("path", { class: "arrival", d: `M${x(at).toFixed(1)} ${base + 7}l-3.5 8h7z` }, s("title", null, `new data arrived ${time(at)}`)));
   const grid = [
     ...steps(0, highest, 4).map((age) => s("g", null, s("line", { class: "grid", x1: left, x2: width - right, y1: y(age), y2: y(age) }), s("text", { x: left - 6, y: y(age) + 4, "text-anchor": "end" }, duration(age)))),
-    ...steps(since, until, Math.max(2, width / 110)).map((at) => s("text", { x: x(at), y: height - 8, "text-anchor": "middle" }, shortTime(at, span))),
+    ...steps(since, until, Math.max(2, width / 110)).map((at) => s("text", { x: x(at), y: height - 8, "text-anchor": x(at) > width - 30 ? "end" : "middle" }, shortTime(at, span))),
   ];
   const limit = told.limit === null ? null : s("g", null, s("line", { class: "limit", x1: left, x2: width - right, y1: y(told.limit), y2: y(told.limit) }), s("text", { class: "limit-word", x: left + 4, y: y(told.limit) - 4 }, `limit ${duration(told.limit)}`));
   const cross = s("line", { class: "cross", y1: top, y2: base + 36, visibility: "hidden" });

@@ -16,7 +16,7 @@ export async function object(box, name) {
 
   const head = h("div", { class: "head" });
   const chart = h("div", { class: "chart" });
-  const why = h("div");
+  const why = h("div", { class: "standing" });
   const lower = h("div", { class: "panels" });
   const windows = choice("Window", WINDOWS, hours, async (chosen) => {
     hours = chosen;
@@ -158,12 +158,18 @@ function versionTable(versions, kind) {
   ].slice(0, columns.length)), "No version yet.");
 }
 
+/** expect_column_values_to_be_unique(carrier) as words, and what it is about. */
+function expectation(rule, otherwise) {
+  const [, words, about = ""] = /^(?:expect_)?(\w+)(?:\((.*)\))?$/s.exec(rule) ?? [null, rule];
+  return h("span", { class: "rule", title: rule }, words.replaceAll("_", " "), h("small", { class: "muted" }, `, or ${otherwise}`), about && h("code", null, about));
+}
+
 /** An expectation a line: how it went with the newest batch, and a pip for each of the last ones. */
 function qualityTable(results) {
   const rules = new Map();
   for (const each of results) rules.set(each.expectation, [...(rules.get(each.expectation) ?? []), each]);
-  return table([["Expectation"], ["If not met"], ["Newest batch"], ["Lately"]], [...rules].map(([rule, [newest, ...older]]) => [
-    h("span", { class: "rule", title: rule }, rule.replace(/^expect_\w+/, (words) => words.slice(7).replaceAll("_", " "))), newest.on_fail,
+  return table([["Expectation"], ["Newest batch"], ["Lately"]], [...rules].map(([rule, [newest, ...older]]) => [
+    expectation(rule, newest.on_fail),
     by(newest.passed ? 1 : 0, h("span", { title: newest.samples.join(", ") }, badge(newest.passed ? "good" : newest.on_fail === "warn" ? "warn" : "bad", newest.passed ? "met" : "not met"), newest.passed ? "" : newest.message)),
     h("span", { class: "pips", role: "img", "aria-label": `met by ${older.filter((each) => each.passed).length + newest.passed} of the last ${older.length + 1} batches` }, [newest, ...older].slice(0, 12).reverse().map((each) => h("i", { class: each.passed ? "met" : "not", title: `batch ${each.batch}, ${time(each.at)}: ${each.message || "met"}` }))),
   ]), "No expectation has been tried on it yet.");
