@@ -8,8 +8,9 @@ import math
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -63,6 +64,14 @@ class Outlook:
     policy: str
 
 
+class Explained(NamedTuple):
+    """Everything the brain has to say of one object."""
+
+    turn: ObjectExplanation
+    #: "weight" or "limit" -> what holds for a while.
+    overrides: Mapping[str, Override]
+
+
 class Follower:
     """One for each process; calls from several threads take turns."""
 
@@ -81,9 +90,16 @@ class Follower:
         return self._scheduler is not None
 
     @contextmanager
-    def caught_up(self, now: float) -> Iterator[Scheduler | None]:
-        """The scheduler with everything logged so far taken in; None before any catalog is in force."""
-        with self._lock:
+    def caught_up(self, now: float, *, patience: float = -1) -> Iterator[Scheduler | None]:
+        """The scheduler with everything logged so far taken in.
+
+        None before any catalog is in force, and when others have been at it for longer than `patience` seconds.
+        """
+        if not self._lock.acquire(timeout=patience):
+            yield None
+            return
+        with ExitStack() as at_end:
+            at_end.callback(self._lock.release)
             try:
                 self._follow()
                 if self._scheduler is not None:
@@ -107,15 +123,12 @@ class Follower:
                 self._predict_again = time.monotonic() + max(PREDICT_SECONDS, PREDICT_TIMES * took)
             return self._outlook(scheduler, now)
 
-    def explain(self, name: str, now: float) -> ObjectExplanation | None:
-        """Why the object is, or is not, next."""
-        with self.caught_up(now) as scheduler:
-            return None if scheduler is None or name not in scheduler.rows else explained(scheduler, name, now)
-
-    def overrides(self, name: str, now: float) -> Mapping[str, Override]:
-        """The weight and the limit that somebody has set for a while."""
-        with self.caught_up(now) as scheduler:
-            return {} if scheduler is None else dict(scheduler.overrides.get(name, {}))
+    def explain(self, name: str, now: float, *, patience: float = -1) -> Explained | None:
+        """Why the object is, or is not, next, and what somebody has set for it for a while."""
+        with self.caught_up(now, patience=patience) as scheduler:
+            if scheduler is None or name not in scheduler.rows:
+                return None
+            return Explained(explained(scheduler, name, now), dict(scheduler.overrides.get(name, {})))
 
     def _outlook(self, scheduler: Scheduler, now: float) -> Outlook:
         warehouse = scheduler.warehouse

@@ -1,10 +1,9 @@
 """What the api-server keeps between requests: the ledger's door, the brain that follows, and one picture of the whole.
 
-However many people look, the ledger is asked for the whole at most once a second. The brain goes along in a thread of
-its own from the server's start on; until it has read the log, the ledger alone answers.
+However many people look, the ledger is asked for the whole at most once a second. Until the brain has read the log, the
+ledger alone answers.
 """
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -12,24 +11,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from scheduler_plugin.live.explain import ObjectExplanation
-from scheduler_plugin.live.follower import Figures, Follower, Outlook
-from scheduler_plugin.live.holds import Override
+from scheduler_plugin.live.follower import Explained, Figures, Follower, Outlook
 from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import objects, standing
 from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.standing import Standing, Whole
+from scheduler_plugin.web.brain import Brain
 from scheduler_plugin.web.models import ObjectRow, Summary
-
-log = logging.getLogger(__name__)
 
 KEEP_SECONDS = 1.0
 #: A picture that took long to make is kept for so many times as long.
 KEEP_TIMES = 3.0
 #: Nobody is shown a picture that is out of date by more than this.
 WAIT_SECONDS = 5.0
-#: So often the brain reads on in the log, whether anybody looks or not; whoever looks reads the rest.
-FOLLOW_SECONDS = 5.0
 #: A loop that has not ticked for so long is not running.
 SILENT_SECONDS = 15.0
 #: An object with less than this share of its limit left is about to breach it.
@@ -74,53 +68,12 @@ class Desk:
         self._snapshot: Snapshot | None = None
         self._good_until = 0.0
         self._kept: dict[Any, tuple[float, Any]] = {}
-        self._keeper: threading.Thread | None = None
-        self._closed = threading.Event()
+        self.brain = Brain(lambda: self.follower)
 
-    def keep_warm(self) -> None:
-        """From now on the brain follows by itself, and no request waits for it to read the log."""
-        self._keeper = threading.Thread(target=self._follow, name="freshet-follower", daemon=True)
-        self._keeper.start()
-
-    def close(self) -> None:
-        """Ends the thread."""
-        self._closed.set()
-        if self._keeper is not None:
-            self._keeper.join()
-
-    def _follow(self) -> None:
-        told = ""
-        while not self._closed.is_set():
-            try:
-                follower = self.follower
-                cold = not follower.ready
-                with follower.caught_up(time.time()):
-                    pass
-                if cold and follower.ready:
-                    self.forget()
-                told = ""
-            except Exception as error:  # the ledger is away or not made yet; whoever looks is told so
-                if str(error) != told:
-                    log.warning("Freshet's page cannot read the log, and tries again: %s", error)
-                told = str(error)
-            self._closed.wait(FOLLOW_SECONDS if self._follower is not None and self._follower.ready else 1.0)
-
-    def explain(self, name: str) -> ObjectExplanation | None:
-        """Why the object is, or is not, next; None while the brain is not there yet."""
-        if self._brain_is_awaited():
-            return None
-        told: ObjectExplanation | None = self.kept(
-            ("explain", name), 1.5, lambda: self.follower.explain(name, time.time())
-        )
+    def explain(self, name: str) -> Explained | None:
+        """Why the object is, or is not, next; None while the brain is busy reading the log."""
+        told: Explained | None = self.kept(("explain", name), 1.5, lambda: self.brain.explain(name))
         return told
-
-    def overrides(self, name: str) -> Mapping[str, Override]:
-        """The weight and the limit that somebody has set for a while."""
-        return {} if self._brain_is_awaited() else self.follower.overrides(name, time.time())
-
-    def _brain_is_awaited(self) -> bool:
-        """Whether the thread still reads the log; a desk without one reads it when it is asked."""
-        return self._keeper is not None and not self.follower.ready
 
     @property
     def settings(self) -> Settings:
@@ -167,6 +120,7 @@ class Desk:
 
     def forget(self) -> None:
         """After an action, so that whoever acted sees it."""
+        self.brain.hurry()
         self._good_until = 0.0
         self._kept.clear()
 
@@ -183,16 +137,15 @@ class Desk:
     def _take(self) -> Snapshot:
         database = self.database
         whole = standing.whole(database)
-        now = whole.at.timestamp()
         settings = self.kept("settings", 30.0, lambda: objects.settings_in_force(database))
-        outlook = _of_ledger(whole, settings) if self._brain_is_awaited() else self.follower.look(now)
+        outlook = self.brain.outlook() or _of_ledger(whole, settings)
         groups = {name: group["name"] for group in settings.get("groups", ()) for name in group["objects"]}
         children: dict[str, list[str]] = {}
         for each in whole.objects:
             for parent in each.parents:
                 children.setdefault(parent, []).append(each.name)
         return Snapshot(
-            at=now,
+            at=whole.at.timestamp(),
             whole=whole,
             outlook=outlook,
             groups=groups,

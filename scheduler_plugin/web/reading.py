@@ -39,7 +39,7 @@ def router(desk: Desk) -> APIRouter:
         """How it stands, what it is made of, and why it is or is not next."""
         snapshot, item = found(user, name)
         told = desk.explain(name)
-        if told is not None and told.state == "fresh" and not item.fresh:
+        if told is not None and told.turn.state == "fresh" and not item.fresh:
             # Its job has ended since the picture was taken: the page should not say both.
             desk.forget()
             snapshot, item = found(user, name)
@@ -59,12 +59,15 @@ def router(desk: Desk) -> APIRouter:
             weight=spec["weight"],
             access=spec["access"],
             period=spec.get("period"),
-            explanation=None if told is None else why_not(told, seen),
+            explanation=None if told is None else why_not(told.turn, seen),
             waiting=[
                 models.Waiting(path=path, bytes=size, release=release.timestamp(), state=state)
                 for path, size, release, state in waiting
             ],
-            overrides=[models.OverrideOut(what=what, **asdict(each)) for what, each in desk.overrides(name).items()],
+            overrides=[
+                models.OverrideOut(what=what, **asdict(each))
+                for what, each in (told.overrides if told is not None else {}).items()
+            ],
             backfills=[_backfill(each) for each in backfills.reports(desk.database, object=name, limit=5)],
         )
         return answer(request, content, at=time.time())

@@ -55,7 +55,9 @@ def wide(postgres: Settings, template: str) -> Iterator[Database]:
 
 @pytest.fixture(scope="module")
 def snapshot(wide: Database) -> Snapshot:
-    return Desk(wide).snapshot()
+    desk = Desk(wide)
+    desk.brain.think()
+    return desk.snapshot()
 
 
 def fill(database: Database) -> None:
@@ -113,7 +115,7 @@ def test_while_the_brain_reads_the_log_the_ledger_answers_alone(wide: Database, 
     with wide.transaction() as connection:
         # The log cannot be read to its end now, as if it were very long.
         connection.execute(text("LOCK TABLE freshet.checkpoint"))
-        desk.keep_warm()
+        desk.brain.start()
         early = desk.snapshot()
         names = early.by_name.keys()
         told = cut(early, names, sort="staleness", limit=150)
@@ -124,7 +126,7 @@ def test_while_the_brain_reads_the_log_the_ledger_answers_alone(wide: Database, 
         assert desk.explain(told.objects[0].name) is None
     wait_until(lambda: desk.snapshot().outlook.backlog is not None)
     assert cut(desk.snapshot(), names, sort="rank", descending=False).objects[0].rank == 1
-    desk.close()
+    desk.brain.close()
 
 
 def test_a_neighbourhood_is_never_more_than_a_screen(snapshot: Snapshot) -> None:
