@@ -149,6 +149,7 @@ def test_the_plugin_is_registered_once_with_a_place_in_the_navigation_and_on_eac
     plugins = admin.get("/api/v2/plugins", params={"limit": 100}).json()["plugins"]
     (ours,) = [each for each in plugins if each["name"] == "freshet"]
     assert {view["destination"] for view in ours["external_views"]} == {"nav", "dag"}
+    assert [each["name"] for each in ours["fastapi_root_middlewares"]] == ["freshet"]
 
 
 def test_the_api_keeps_to_its_documentation_whatever_is_sent(stack: Settings, admin: httpx.Client, loaded: str) -> None:

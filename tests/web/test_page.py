@@ -75,6 +75,32 @@ def test_the_board_is_searched_and_walked_by_keyboard(window: Window, loaded: st
     page.evaluate("sessionStorage.clear()")
 
 
+def test_pointing_at_an_object_in_the_graph_tells_its_figures(window: Window, loaded: str) -> None:
+    page = window.open(f"graph/{loaded}")
+    page.locator(f"a.node[data-name={loaded}]").hover()
+    card = page.locator(".card")
+    card.get_by_text("staleness").wait_for()
+    assert card.locator("strong").inner_text() == loaded
+
+
+def test_decisions_are_searched_by_object(window: Window, loaded: str) -> None:
+    page = window.open("decisions")
+    page.get_by_role("searchbox").fill(loaded)
+    names = page.locator(".decisions > li .why a")
+    until("only its decisions are left", lambda: set(names.all_inner_texts()) == {loaded})
+    page.get_by_role("searchbox").fill("nowhere")
+    page.get_by_text("No such decision yet.").wait_for()
+
+
+def test_a_table_is_sorted_by_its_titles(window: Window, loaded: str) -> None:
+    page = window.open(f"object/{loaded}")
+    columns = page.locator(".panel", has_text="Made of").locator("tbody code")
+    columns.first.wait_for()
+    for order in (["carrier", "name"], ["name", "carrier"]):
+        page.get_by_role("button", name="Column").click()
+        assert columns.all_inner_texts() == order
+
+
 def test_the_buttons_act_and_the_page_shows_it(window: Window, admin: httpx.Client, loaded: str) -> None:
     page = window.open(f"object/{loaded}")
     for button in ("Pause", "Resume"):
