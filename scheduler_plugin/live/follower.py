@@ -28,6 +28,8 @@ from scheduler_plugin.store.models import EventKind
 PREDICT_SECONDS = 3.0
 #: And for so many times as long as it took to make.
 PREDICT_TIMES = 20.0
+#: For so long an explanation looks ahead: others wait for it.
+EXPLAIN_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +130,8 @@ class Follower:
         with self.caught_up(now, patience=patience) as scheduler:
             if scheduler is None or name not in scheduler.rows:
                 return None
-            return Explained(explained(scheduler, name, now), dict(scheduler.overrides.get(name, {})))
+            turn = explained(scheduler, name, now, most_seconds=EXPLAIN_SECONDS)
+            return Explained(turn, dict(scheduler.overrides.get(name, {})))
 
     def _outlook(self, scheduler: Scheduler, now: float) -> Outlook:
         warehouse = scheduler.warehouse

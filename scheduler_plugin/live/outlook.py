@@ -123,11 +123,11 @@ def silent_feeds(scheduler: Scheduler, now: float) -> dict[str, float]:
     return late
 
 
-def expected_run(scheduler: Scheduler, name: str, now: float) -> float | None:
+def expected_run(scheduler: Scheduler, name: str, now: float, *, most_seconds: float) -> float | None:
     """When a job on the object will start, with no new arrivals; None when that is not foreseeable."""
     if scheduler.stopped is not None:
         return None
-    future = Future(scheduler, now, with_arrivals=False, most_seconds=10.0)
+    future = Future(scheduler, now, with_arrivals=False, most_seconds=most_seconds)
     for at, what, which in future.play(now + 24 * 3600):
         if what == "started" and which == name:
             return at
