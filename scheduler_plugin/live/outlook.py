@@ -123,7 +123,7 @@ def silent_feeds(scheduler: Scheduler, now: float) -> dict[str, float]:
     return late
 
 
-def expected_run(scheduler: Scheduler, name: str, now: float, *, most_seconds: float) -> float | None:
+def expected_run(scheduler: Scheduler, name: str, now: float, *, most_seconds: float = 10.0) -> float | None:
     """When a job on the object will start, with no new arrivals; None when that is not foreseeable."""
     if scheduler.stopped is not None:
         return None
