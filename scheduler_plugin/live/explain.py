@@ -78,7 +78,8 @@ def explain(database: Database, name: str, when: datetime | None = None) -> Obje
     return replace(found, concerns=told)
 
 
-def explained(scheduler: Scheduler, name: str, now: float) -> ObjectExplanation:
+def explained(scheduler: Scheduler, name: str, now: float, *, most_seconds: float = 10.0) -> ObjectExplanation:
+    """Looking ahead for the object's turn takes at most so many seconds, and then it is not foreseeable."""
     if name not in scheduler.rows:
         raise LookupError(f"no object of the catalog is called {name}")
     scheduler.pass_time(now)
@@ -91,7 +92,7 @@ def explained(scheduler: Scheduler, name: str, now: float) -> ObjectExplanation:
         holds.append(f"everything is paused {scheduler.stopped}".strip())
     trouble = scheduler.troubles.get(name)
     state = _state(scheduler, name, holds)
-    expected = expected_run(scheduler, name, now) if state in ("ready", "waits") else None
+    expected = expected_run(scheduler, name, now, most_seconds=most_seconds) if state in ("ready", "waits") else None
     return ObjectExplanation(
         object=name,
         at=datetime.fromtimestamp(now, UTC),

@@ -78,8 +78,8 @@ class Work:
 # Asking ----------------------------------------------------------------------------------------------------------
 
 
-def reports(database: Database, *, limit: int = 50) -> list[BackfillReport]:
-    """Backfills, the newest first."""
+def reports(database: Database, *, object: str | None = None, limit: int = 50) -> list[BackfillReport]:
+    """Backfills, or those of one object, the newest first."""
     ahead = (
         select(BackfillPiece.what, BackfillPiece.object)
         .where(BackfillPiece.backfill_id == Backfill.id, BackfillPiece.finished_at.is_(None))
@@ -103,6 +103,8 @@ def reports(database: Database, *, limit: int = 50) -> list[BackfillReport]:
         .order_by(Backfill.id.desc())
         .limit(limit)
     )
+    if object is not None:
+        wanted = wanted.where(Backfill.object == object)
     with database.transaction() as connection:
         return [BackfillReport(**dict(row._mapping)) for row in connection.execute(wanted)]
 

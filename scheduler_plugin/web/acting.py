@@ -46,8 +46,8 @@ class RunNow(Because):
 
 
 class Weight(Because):
-    weight: float = Field(ge=0.001, le=1000)
-    minutes: float = Field(ge=0.1, le=7 * 24 * 60)
+    weight: Annotated[float, Field(ge=0.001, le=1000)] | None = Field(description="null: the catalog's again")
+    minutes: float = Field(60, ge=0.1, le=7 * 24 * 60)
 
 
 class OutOfQuarantine(BaseModel):
@@ -130,11 +130,13 @@ def router(desk: Desk) -> APIRouter:
 
     @routes.post("/objects/{name}/weight", response_model=Done)
     def weight(user: Reader, name: ObjectName, asked: Weight) -> Done:
-        """Lets it count for more, or less, for a while."""
+        """Lets it count for more, or less, for a while; or takes that back."""
         item = editable(user, name)
-        until = datetime.now(UTC) + timedelta(minutes=asked.minutes)
+        until = datetime.now(UTC) + timedelta(minutes=asked.minutes) if asked.weight is not None else None
         controls.override(desk.database, name, "weight", asked.weight, until=until, who=user.get_name(), why=asked.why)
         did(user, "weight", item, why=asked.why, weight=asked.weight, minutes=asked.minutes)
+        if until is None:
+            return Done(message=f"{name} weighs what the catalog says again.")
         return Done(message=f"{name} weighs {asked.weight:g} until {until:%H:%M} UTC.")
 
     @routes.post("/objects/{name}/backfill/preview", response_model=BackfillPreview)

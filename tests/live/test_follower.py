@@ -34,7 +34,7 @@ CHANGED = replace(CATALOG, objects=[*CATALOG.objects[:3], view("b", "a", "s", sq
 
 def figures(follower: Follower, now: float) -> dict[str, Figures]:
     # Predictions are kept for some seconds; what they are made from is compared with the rest.
-    return {name: replace(each, fresh_at=None) for name, each in follower.look(now).objects.items()}
+    return {name: replace(each, starts_at=None, fresh_at=None) for name, each in follower.look(now).objects.items()}
 
 
 @pytest.mark.parametrize("seed", range(3))
