@@ -58,6 +58,8 @@ def restored(catalog: CatalogRow, state: dict[str, Any], event_id: int) -> Sched
         for name, kept in state["overrides"].items()
         if name in rows
     }
+    for name in scheduler.overrides:
+        scheduler.tell_limit(name, now)
     scheduler.blocked = {name: files for name, files in state["blocked"].items() if name in rows}
     if scheduler.burst is not None and state.get("burst"):
         scheduler.burst.restore(state["burst"])

@@ -52,6 +52,7 @@ class Future:
         state = checkpoint.dump(scheduler.warehouse)
         self.warehouse = Warehouse(declared(catalog), slots=scheduler.warehouse.slots, since=state["since"])
         checkpoint.load(self.warehouse, state, anew=(), first_arrivals=scheduler.first_arrivals)
+        self.warehouse.limits = dict(scheduler.warehouse.limits)
         self.warehouse.held = set(scheduler.warehouse.held)
         self.warehouse.ready -= self.warehouse.held
         self.policy = Slots(scheduler.settings, scheduler.rows)

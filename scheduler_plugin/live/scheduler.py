@@ -18,6 +18,7 @@ from scheduler_plugin.brain import (
     JobFailed,
     JobFinished,
     JobStarted,
+    LimitChanged,
     Released,
     UpdateArrived,
     Warehouse,
@@ -268,6 +269,14 @@ class Scheduler:
         if not kept:
             del self.overrides[name]
         self._reweigh(name, before, at)
+        self.tell_limit(name, at)
+
+    def tell_limit(self, name: str, at: float) -> None:
+        """Tells the brain the limit that somebody set for a while, or the catalog's."""
+        override = self.overrides.get(name, {}).get("limit")
+        limit = override.value if override else self.rows[name].spec["staleness_limit"]
+        if self.warehouse.limits.get(self.warehouse.number(name)) != limit:
+            self._apply(LimitChanged(object=name, at=at, limit=limit))
 
     def _reweigh(self, name: str, before: float, at: float) -> None:
         """Popularity is reads times weight."""
@@ -288,6 +297,7 @@ class Scheduler:
             if not kept:
                 del self.overrides[name]
             self._reweigh(name, before, now)
+            self.tell_limit(name, now)
 
     def weight(self, name: str) -> float:
         """How much an object's readers matter, as it stands."""
