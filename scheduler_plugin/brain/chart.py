@@ -68,10 +68,10 @@ class Stream:
 def window_join(left: Stream, right: Stream) -> tuple[Fraction, Fraction]:
     """(time per tuple, selectivity) of a join of two streams, over the mix of tuples it is given.
 
-    >>> half = Fraction(1, 2)
-    >>> left, right = Stream(rate=3 * half, time=4 * half, matches=half), Stream(rate=half, time=12 * half, matches=half)
+    >>> left = Stream(rate=Fraction(3), time=Fraction(2), matches=Fraction(1, 2))
+    >>> right = Stream(rate=Fraction(1), time=Fraction(6), matches=Fraction(3, 2))
     >>> [str(each) for each in window_join(left, right)]
-    ['3', '1/2']
+    ['3', '3/4']
     """
     rate = left.rate + right.rate
     time = (left.rate * left.time + right.rate * right.time) / rate

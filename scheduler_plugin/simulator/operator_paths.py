@@ -7,9 +7,11 @@ both charts (`brain.chart.window_join`). Numbers are taken as the decimals they 
 are equal.
 """
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import takewhile
 
 from scheduler_plugin.brain.chart import Point, Stream, window_join
 from scheduler_plugin.simulator.workload import Fields, WorkloadError, finite, kind, one_of, unique, whole
@@ -62,9 +64,10 @@ def read_paths(fields: Fields) -> Paths:
         else:
             raise WorkloadError(f"{path.path('points')} is missing; give points or operators")
     unique(names, "paths")
-    joins = named_joins(steps)
-    for number, found in joined_up(steps, joins).items():
+    named = named_joins(steps)
+    for number, found in joined_up(steps, named).items():
         charts[number] = chart(found)
+    joins = [(left, right) for left, right in named]
     places = {name: place for place, name in enumerate(names)}
     return Paths(places=places, charts=charts, joins=[*joins, *listed_joins(fields, places, charts, joins)])
 
@@ -111,51 +114,45 @@ def read_steps(path: Fields) -> list[Step | Side]:
     return found
 
 
-def named_joins(steps: Mapping[int, list[Step | Side]]) -> list[tuple[Place, Place]]:
-    """The joins that operators name, by their first side."""
-    sides: dict[str, list[Place]] = {}
+def named_joins(steps: Mapping[int, list[Step | Side]]) -> list[dict[Place, Side]]:
+    """The two sides of each join that operators name, by the first side."""
+    joins: dict[str, dict[Place, Side]] = {}
     for path, found in steps.items():
         for operator, each in enumerate(found):
             if isinstance(each, Side):
-                sides.setdefault(each.join, []).append((path, operator))
-    joins = []
-    for name, places in sides.items():
-        if len(places) != 2:
-            path, operator = places[-1]
-            side = steps[path][operator]
-            assert isinstance(side, Side)
-            raise WorkloadError(f"{side.where}.join: {name} must be named on two paths, not on {len(places)}")
-        joins.append((places[0], places[1]))
-    return joins
+                joins.setdefault(each.join, {})[path, operator] = each
+    for name, sides in joins.items():
+        if len(sides) != 2:
+            *_, side = sides.values()
+            raise WorkloadError(f"{side.where}.join: {name} must be named on two paths, not on {len(sides)}")
+    return list(joins.values())
 
 
-def joined_up(steps: Mapping[int, list[Step | Side]], joins: list[tuple[Place, Place]]) -> dict[int, list[Step]]:
+def joined_up(steps: Mapping[int, list[Step | Side]], joins: list[dict[Place, Side]]) -> dict[int, list[Step]]:
     """The paths with the joins' times and selectivities in their places."""
     of: dict[Place, Step] = {}
-    for pair in joins:
-        streams = []
-        for path, operator in pair:
-            side = steps[path][operator]
-            assert isinstance(side, Side)
-            rate = side.stream.rate
-            for before in steps[path][:operator]:
-                assert isinstance(before, Step)
-                rate *= before.selectivity
-            streams.append(Stream(rate=rate, time=side.stream.time, matches=side.stream.matches))
-        if not any(stream.rate for stream in streams):
+    for sides in joins:
+        left, right = (replace(side.stream, rate=thinned(side, steps[path])) for (path, _), side in sides.items())
+        *_, side = sides.values()
+        if not left.rate + right.rate:
             raise WorkloadError(f"{side.where}: no tuple reaches the join {side.join}")
-        time, selectivity = window_join(*streams)
+        time, selectivity = window_join(left, right)
         if time.denominator != 1:
             raise WorkloadError(
                 f"{side.where}: the join {side.join} takes {time} units of work per tuple on average, which must be a "
                 f"whole number; give all times of the workload in units {time.denominator} times as small"
             )
-        for place in pair:
-            of[place] = Step(time=int(time), selectivity=selectivity)
+        of |= dict.fromkeys(sides, Step(time=int(time), selectivity=selectivity))
     return {
         path: [each if isinstance(each, Step) else of[path, place] for place, each in enumerate(found)]
         for path, found in steps.items()
     }
+
+
+def thinned(side: Side, path: list[Step | Side]) -> Fraction:
+    """The rate of a stream where it reaches the join."""
+    before = takewhile(lambda each: each is not side, path)
+    return math.prod((each.selectivity for each in before if isinstance(each, Step)), start=side.stream.rate)
 
 
 def chart(steps: list[Step]) -> list[Point]:
