@@ -18,7 +18,7 @@ from typing import Protocol
 
 from scheduler_plugin.brain.chart import Point, chain_priorities, greedy_priorities
 from scheduler_plugin.simulator.operator_paths import Place, read_paths
-from scheduler_plugin.simulator.result import Ran, result
+from scheduler_plugin.simulator.result import Schedule, result
 from scheduler_plugin.simulator.workload import Fields, Params, WorkloadError, one_of
 
 #: More units of work than anyone waits for; also the longest memory series.
@@ -211,12 +211,12 @@ def build(workload: Workload, unit: int) -> list[list[Operator]]:
     return paths
 
 
-def work(workload: Workload, policy: Policy, *, keep: bool) -> tuple[list[float], list[Ran]]:
+def work(workload: Workload, policy: Policy, *, keep: bool) -> tuple[list[float], Schedule]:
     """The memory at each instant, and the schedule, one entry for each unit of work."""
     unit = math.lcm(*(size.denominator for chart in workload.charts for _, size in chart))
     paths = build(workload, unit)
     memory: list[float] = []
-    schedule: list[Ran] = []
+    schedule = Schedule(whole=True)
     used = now = arrived = number = 0
     while True:
         while arrived < len(workload.arrivals) and workload.arrivals[arrived][0] <= now:
@@ -234,7 +234,7 @@ def work(workload: Workload, policy: Policy, *, keep: bool) -> tuple[list[float]
             return memory, schedule
         if operator is not None:
             if keep:
-                schedule.append(Ran(start=now, end=now + 1, object=workload.names[operator.path], slot=0))
+                schedule.note(now, now + 1, workload.names[operator.path], 0)
             used += step(policy, operator)
         now += 1
 
