@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from scheduler_plugin.brain.clock import ClockCache
 from scheduler_plugin.brain.versions import Effort, Odrtb, Orad, Reader, Rule, Versions
-from scheduler_plugin.simulator.result import Ran, result
+from scheduler_plugin.simulator.result import Schedule, result
 from scheduler_plugin.simulator.workload import Fields, Params, WorkloadError, finite, kind, whole
 
 #: Servers and base objects beyond this are a mistake in the workload, not a machine.
@@ -162,7 +162,7 @@ class Machine:
     active: int = 0
     started: dict[int, Reader] = field(default_factory=dict)
     maintaining: bool = False
-    schedule: list[Ran] = field(default_factory=list)
+    schedule: Schedule = field(default_factory=Schedule)
     prunings: int = 0
     versions_seen: int = 0
     reads: int = 0
@@ -276,7 +276,7 @@ class Machine:
                 f"the operation on object {name} that starts at {self.now:g} ends past the largest number"
             )
         heapq.heappush(self.running, (end, slot, transaction))
-        self.schedule.append(Ran(start=self.now, end=end, object=name, slot=slot))
+        self.schedule.note(self.now, end, name, slot)
 
     def count(self, effort: Effort) -> None:
         parents = self.workload.costs.full
