@@ -18,6 +18,7 @@ from typing import Protocol
 
 from scheduler_plugin.brain.chart import Point, chain_priorities, greedy_priorities
 from scheduler_plugin.simulator.operator_paths import Place, read_paths
+from scheduler_plugin.simulator.progress import Tell, silent, told
 from scheduler_plugin.simulator.result import Schedule, result
 from scheduler_plugin.simulator.workload import Fields, Params, WorkloadError, one_of
 
@@ -153,11 +154,13 @@ class RoundRobin:
         return None
 
 
-def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -> dict[str, object]:
+def simulate(
+    workload: dict[str, object], policy: str, params: dict[str, str], tell: Tell = silent
+) -> dict[str, object]:
     given = Params(params)
     given.finish()
     read = read_workload(Fields(workload))
-    memory, schedule = work(read, POLICIES[policy](read.charts), keep=given.schedule)
+    memory, schedule = work(read, POLICIES[policy](read.charts), keep=given.schedule, tell=tell)
     metrics = {"peak": max(memory), "integral": math.fsum(memory)}
     return result(
         policy=policy,
@@ -211,26 +214,28 @@ def build(workload: Workload, unit: int) -> list[list[Operator]]:
     return paths
 
 
-def work(workload: Workload, policy: Policy, *, keep: bool) -> tuple[list[float], Schedule]:
+def work(workload: Workload, policy: Policy, *, keep: bool, tell: Tell) -> tuple[list[float], Schedule]:
     """The memory at each instant, and the schedule, one entry for each unit of work."""
     unit = math.lcm(*(size.denominator for chart in workload.charts for _, size in chart))
     paths = build(workload, unit)
     memory: list[float] = []
     schedule = Schedule(whole=True)
-    used = now = arrived = number = 0
+    used = now = number = 0
+    coming = told(workload.arrivals, len(workload.arrivals), tell)
+    arriving = next(coming, None)
     while True:
-        while arrived < len(workload.arrivals) and workload.arrivals[arrived][0] <= now:
-            _, path, count = workload.arrivals[arrived]
+        while arriving is not None and arriving[0] <= now:
+            _, path, count = arriving
             if count:
                 used += count * paths[path][0].before
                 move(policy, paths[path][0], number, count)
             number += count
-            arrived += 1
+            arriving = next(coming, None)
         memory.append(used / unit)
         if now == workload.horizon:
             return memory, schedule
         operator = policy.choose()
-        if operator is None and arrived == len(workload.arrivals) and workload.horizon is None:
+        if operator is None and arriving is None and workload.horizon is None:
             return memory, schedule
         if operator is not None:
             if keep:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler_plugin.brain import knapsack, preference
+from scheduler_plugin.simulator.progress import Tell, silent
 from scheduler_plugin.simulator.result import Schedule, result
 from scheduler_plugin.simulator.workload import Fields, Params, WorkloadError, finite, kind, unique
 
@@ -45,7 +46,9 @@ class Update:
     dependents: Positions
 
 
-def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -> dict[str, object]:
+def simulate(
+    workload: dict[str, object], policy: str, params: dict[str, str], tell: Tell = silent
+) -> dict[str, object]:
     given = Params(params)
     fields = Fields(workload)
     bound = given.whole("B", 0, minimum=0) if given.has("B") else None

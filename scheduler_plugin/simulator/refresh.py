@@ -9,7 +9,7 @@ import heapq
 import math
 from array import array
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from scheduler_plugin.brain.objects import Declared, Table, View
 from scheduler_plugin.brain.policies.fifo import Plan
 from scheduler_plugin.brain.popularity import Popularity
 from scheduler_plugin.simulator.drive import in_range
+from scheduler_plugin.simulator.progress import Tell, silent, told
 from scheduler_plugin.simulator.result import Schedule, result
 from scheduler_plugin.simulator.workload import Fields, Params, WorkloadError, kind, unique
 
@@ -237,32 +238,32 @@ class FifoPop(Fifo):
 class Run:
     """One policy over one list of updates, in order of time."""
 
-    def __init__(self, world: World, order: Order, updates: list[tuple[float, int]], *, keep: bool) -> None:
+    def __init__(self, world: World, order: Order, updates: Iterable[tuple[float, int]], *, keep: bool) -> None:
         self.world = world
         self.order = order
         #: Every operation started so far, when they are kept.
         self.schedule = Schedule() if keep else None
-        self._updates = updates
-        self._next = 0
+        self._updates = iter(updates)
+        self._next = next(self._updates, None)
         self._running: list[tuple[float, int, int]] = []
         self._free = list(range(world.slots))
 
     def advance(self, until: float = math.inf) -> None:
         """Takes in everything up to and at `until`: at each instant ends, then arrivals, then starts."""
-        world, order, running, updates = self.world, self.order, self._running, self._updates
+        world, order, running = self.world, self.order, self._running
         while True:
             now = running[0][0] if running else math.inf
-            if self._next < len(updates):
-                now = min(now, updates[self._next][0])
+            if self._next is not None:
+                now = min(now, self._next[0])
             if now > until or now == math.inf:
                 return
             while running and running[0][0] == now:
                 _, slot, position = heapq.heappop(running)
                 heapq.heappush(self._free, slot)
                 order.finished(position, world.finish(position, now))
-            while self._next < len(updates) and updates[self._next][0] == now:
-                relation = updates[self._next][1]
-                self._next += 1
+            while self._next is not None and self._next[0] == now:
+                relation = self._next[1]
+                self._next = next(self._updates, None)
                 world.arrive(relation, now)
                 order.arrived(relation)
             while self._free and (chosen := order.take(now)) is not None:
@@ -297,7 +298,9 @@ POLICIES: Mapping[str, Callable[[World, list[tuple[float, int]]], Order]] = Mapp
 )
 
 
-def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -> dict[str, object]:
+def simulate(
+    workload: dict[str, object], policy: str, params: dict[str, str], tell: Tell = silent
+) -> dict[str, object]:
     """Runs one policy over one workload."""
     given = Params(params)
     in_order = given.choice("relation_order", ("arrival", "any"), "arrival") == "arrival"
@@ -313,7 +316,8 @@ def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -
     except GraphError as error:
         raise WorkloadError(f"objects: {error}") from None
     updates = read_updates(fields, world.graph)
-    run = Run(world, POLICIES[policy](world, updates), updates, keep=given.schedule)
+    coming = told(updates, len(updates), tell)
+    run = Run(world, POLICIES[policy](world, updates), coming, keep=given.schedule)
     series = qod_by_step(run, every) if every else None
     run.advance()
     views = [position for position in range(len(objects)) if not world.graph.tables[position]]
