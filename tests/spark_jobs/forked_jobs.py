@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 import sys
+from contextlib import suppress
 from typing import Any
 
 from scheduler_plugin.live import job
@@ -73,11 +74,19 @@ def go_on(pid: int) -> str:
 
 if __name__ == "__main__":
     warm_imports()
+    started: list[int] = []
     for line in sys.stdin:
         words = json.loads(line)
-        answer: object = start(words) if words["do"] == "start" else None
+        answer: object = None
+        if words["do"] == "start":
+            started.append(start(words))
+            answer = started[-1]
         if words["do"] == "wait":
             answer = wait(words["pid"])
         if words["do"] == "go on":
             answer = go_on(words["pid"])
         print(json.dumps(answer), flush=True)
+    # What a test that failed has left standing.
+    for pid in started:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
