@@ -11,7 +11,6 @@ import os
 import resource
 import signal
 import sys
-from contextlib import suppress
 from typing import Any
 
 from scheduler_plugin.live import job
@@ -74,19 +73,20 @@ def go_on(pid: int) -> str:
 
 if __name__ == "__main__":
     warm_imports()
-    started: list[int] = []
+    alive: set[int] = set()
     for line in sys.stdin:
         words = json.loads(line)
         answer: object = None
         if words["do"] == "start":
-            started.append(start(words))
-            answer = started[-1]
+            answer = pid = start(words)
+            alive.add(pid)
         if words["do"] == "wait":
             answer = wait(words["pid"])
         if words["do"] == "go on":
             answer = go_on(words["pid"])
+        if answer in ("killed", "failed", "done"):
+            alive.discard(words["pid"])
         print(json.dumps(answer), flush=True)
     # What a test that failed has left standing.
-    for pid in started:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    for pid in alive:
+        os.kill(pid, signal.SIGKILL)
