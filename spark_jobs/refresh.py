@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 SMALL_BYTES = 64 << 20
 #: By difference only when it reads less than this share of what the full way reads, and spares at least so many bytes:
 #: below that, merging costs Spark more than reading would.
-WORTH_IT = 0.5
+WORTH_IT = 0.8
 LEAST_SPARED_BYTES = 8 << 20
 #: In a snapshot's summary: what the refresh read, the definition it ran, how many bytes, and which way.
 READS, DEFINITION, BYTES_IN, HOW = "freshet.reads", "freshet.definition", "freshet.bytes-in", "freshet.how"
