@@ -23,7 +23,8 @@ from typing import NamedTuple
 
 from scheduler_plugin.brain import events
 from scheduler_plugin.brain.exact import ExactSum
-from scheduler_plugin.brain.policy import Choice, Lane, Policy
+from scheduler_plugin.brain.lane import Lane
+from scheduler_plugin.brain.policy import Choice, Policy
 from scheduler_plugin.brain.warehouse import Warehouse, Watch
 
 #: What lacks an update for longer than this many runs of everything is overdue.
@@ -324,7 +325,6 @@ class Freshest(Policy):
         self._warehouse, self._watch = warehouse, warehouse.watch(with_events=True)
         self._lanes = (Lane(), Lane(), Lane(), Lane())
         self._tables: dict[int, list[int]] = {}
-        self._count_below: dict[int, int] = {}
         self._gaps: dict[int, tuple[list[float], list[float]]] = {}
         #: Table -> its mean gap; and the sum of those.
         self._mean_gaps: dict[int, float] = {}
@@ -362,10 +362,7 @@ class Freshest(Policy):
 
     def _below(self, warehouse: Warehouse, position: int) -> int:
         """How many objects are derived from it."""
-        found = self._count_below.get(position)
-        if found is None:
-            found = self._count_below[position] = len(warehouse.graph.descendants(position))
-        return found
+        return warehouse.graph.count_below(position)
 
     def _sorted_gaps(self, warehouse: Warehouse, table: int) -> tuple[list[float], list[float]]:
         """The table's latest gaps, and the sums of the largest one, two, ..."""
