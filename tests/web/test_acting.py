@@ -1,5 +1,6 @@
 """What people do on the page, in a real browser: each button acts, and its effect is in the ledger and on the page."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import backfills, quarantine, reports
+from scheduler_plugin.store import backfills, quarantine
 from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.models import Action, Event, EventKind, QuarantinedRow
 from spark_jobs.tables import Tables
@@ -42,19 +43,20 @@ def test_a_weight_counts_for_a_while_and_is_taken_back(window: Window, ledger: D
     page = window.open(f"object/{loaded}")
     page.get_by_role("button", name="Weight").click()
     answer(page, "Set", weight="7", minutes="30", why="the month ends")
-    page.get_by_text("Weighs 7 instead of 1 for").wait_for()
+    page.locator("p.warn", has_text="Weighs 7 instead of 1 for").wait_for()
     told = overridden(ledger, loaded)[-1]
     assert (told["what"], told["value"], told["by"], told["why"]) == ("weight", 7, "admin", "the month ends")
     assert told["until"] is not None
 
     page.get_by_role("button", name="take it back").click()
-    page.get_by_text("Weighs 7").wait_for(state="detached")
+    page.locator("p.warn", has_text="Weighs 7").wait_for(state="detached")
     assert overridden(ledger, loaded)[-1]["value"] is None
 
 
 def test_a_backfill_is_previewed_and_then_seen_to_its_end(window: Window, ledger: Database, loaded: str) -> None:
     before = len(backfills.reports(ledger, object=loaded))
-    files = next(each.loaded for each in reports.files(ledger) if each.table == loaded)
+    files = backfills.preview(ledger, loaded).files
+    assert files
     page = window.open(f"object/{loaded}")
     page.get_by_role("button", name="Backfill").click()
     answer(page, "Preview", why="a rule was wrong")
@@ -76,8 +78,9 @@ def held(stack: Settings, ledger: Database) -> dict[str, str]:
     landing = Path(stack.landing) / "airports"
     landing.mkdir(exist_ok=True)
     codes = ("to release", "to retry", "to drop")
-    lines = [f'{{"faa": "{code}", "name": "<i>{code}</i>", "lat": 1.0, "lon": 1.0}}\n' for code in ("QQQ", *codes)]
-    (landing / "airports_for_the_page.json").write_text("".join(lines))
+    rest = {"lat": 1.0, "lon": 1.0, "alt": 1, "tz": -5, "dst": "A", "tzone": "America/New_York"}
+    rows = [{"faa": code, "name": f"<i>{code}</i>", **rest} for code in ("QQQ", *codes)]
+    (landing / "airports_for_the_page.json").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
     def found() -> dict[str, str]:
         items = quarantine.items(ledger, table="airports")
