@@ -137,7 +137,6 @@ class Warehouse:
         self.held: set[int] = set()
         #: Stale, idle, not held, nothing stale above: what may start now.
         self.ready: set[int] = set()
-        self._accesses = ExactSum(self.access)
         self._backlog = ExactSum()
         #: Table -> what its pending updates count in the backlog.
         self._weighed: dict[int, float] = {}
@@ -245,11 +244,6 @@ class Warehouse:
         if shortest is None:
             shortest = self._shortest[table] = min(waiting, key=lambda update: update.length or math.inf)
         return (waiting[0], shortest)
-
-    @property
-    def mean_access(self) -> float:
-        """Reads of all objects, per view."""
-        return self._accesses.value / max(1, self.views)
 
     @property
     def backlog(self) -> float:
@@ -437,8 +431,6 @@ class Warehouse:
 
     def _access_changed(self, event: events.AccessChanged) -> None:
         position = self.number(event.object)
-        self._accesses.take(self.access[position])
-        self._accesses.add(event.access)
         self.access[position] = event.access
         for each in (position, *self.graph.ancestors(position)):
             self._popularity.pop(each, None)
