@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 
 import sqlglot
 from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
 
 from spark_jobs import files, schema, snapshots
 from spark_jobs.difference import NotByDifference, Way, way
-from spark_jobs.query import prepared
+from spark_jobs.query import TINY_BYTES, in_one_task, prepared
 from spark_jobs.schema import SchemaError
 from spark_jobs.tables import Moved, Tables
 
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 
 #: Bytes of input up to which the result is written as one file.
 SMALL_BYTES = 64 << 20
+#: Rows up to which this process writes the result of a tiny input: Spark's own writer takes longer than they are worth.
+TINY_ROWS = 100_000
 #: By difference only when it reads less than this share of what the full way reads, and spares at least so many bytes:
 #: below that, merging costs Spark more than reading would.
 WORTH_IT = 0.5
@@ -207,7 +210,11 @@ def _refresh(
             extra[PARTIALS] = f"{folder}/partials"
             result = _by_partials(spark, way_to, before, extra[PARTIALS])
         result = schema.cast(result, planned)
-        written = files.write_frame(result.coalesce(1) if bytes_in <= SMALL_BYTES else result, folder)
+        if difference is None and bytes_in <= TINY_BYTES:
+            in_one_task(spark)
+            written = _written_here(result, folder, planned)
+        else:
+            written = files.write_frame(result.coalesce(1) if bytes_in <= SMALL_BYTES else result, folder)
         stages["write"] = time.monotonic() - start
         start = time.monotonic()
         if difference is not None and difference.way.keys is None:
@@ -216,6 +223,14 @@ def _refresh(
             snapshot = tables.replace(view.name, written, view.marker, folder, schema=planned, extra=extra)
         stages["commit"] = time.monotonic() - start
     return _result(tables, view.name, snapshot, stages)
+
+
+def _written_here(result: DataFrame, folder: str, planned: Schema) -> list[str]:
+    """The rows as a file that this process writes; should they be many after all, Spark does."""
+    rows = result.limit(TINY_ROWS + 1).toArrow()
+    if rows.num_rows > TINY_ROWS:
+        return files.write_frame(result, folder)
+    return files.write_rows(rows, folder, planned) if rows.num_rows else []
 
 
 def _partials_way(view: View, bytes_in: int) -> Way | None:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from scheduler_plugin.brain import events
-from scheduler_plugin.brain.policy import Lane
+from scheduler_plugin.brain.lane import Lane
 from scheduler_plugin.brain.warehouse import Warehouse
 
 #: How many objects that may start are looked at, those first that have to start first; ...
@@ -99,7 +99,7 @@ class Promises:
         if found:
             self._lane.put(position, -min(each.due - each.work for each in found))
         else:
-            self._lane.keys.pop(position, None)
+            self._lane.entries.pop(position, None)
 
     def foremost(self, warehouse: Warehouse, count: int) -> list[int]:
         return [position for _, position in self._lane.first(warehouse.ready, LOOKED_AT + count)]

@@ -30,6 +30,7 @@ from scheduler_plugin.brain.exact import ExactSum
 from scheduler_plugin.brain.graph import Graph
 from scheduler_plugin.brain.measures import Measures, Update
 from scheduler_plugin.brain.objects import Declared, Table
+from scheduler_plugin.brain.popularity import Popularity
 
 #: How many of a table's latest gaps between updates are remembered.
 GAPS = 16
@@ -147,7 +148,7 @@ class Warehouse:
         self.views = sum(not self.graph.virtual[each] for each in views)
         self.measures = Measures(current_to=self.current_to, tables=self.graph.tables, since=since, until=until)
         self._arrivals: deque[int] = deque()
-        self._popularity: dict[int, float] = {}
+        self._popularity = Popularity(self.graph, self.access)
         self._watches: list[weakref.ref[Watch]] = []
         self._moves: dict[type, Callable[[Any], None]] = {
             events.UpdateArrived: self._update_arrived,
@@ -209,10 +210,7 @@ class Warehouse:
 
     def popularity(self, position: int) -> float:
         """The object's access and its descendants', each counted once."""
-        found = self._popularity.get(position)
-        if found is None:
-            found = self._popularity[position] = self.graph.popularity(position, self.access)
-        return found
+        return self._popularity.of(position)
 
     def cost(self, position: int, updates: int | None = None) -> float:
         """Slot-seconds of the object's next job; for a table, with all its pending updates or the first few."""
@@ -433,7 +431,7 @@ class Warehouse:
         position = self.number(event.object)
         self.access[position] = event.access
         for each in (position, *self.graph.ancestors(position)):
-            self._popularity.pop(each, None)
+            self._popularity.forget(each)
             self._settle(each)
 
     def _limit_changed(self, event: events.LimitChanged) -> None:

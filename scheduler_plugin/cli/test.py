@@ -1,4 +1,4 @@
-"""Run the tests: first the pure ones side by side, then those on real services; --fast runs the quick pure ones alone.
+"""Run the tests: pure ones beside those on real services, which share theirs; --fast runs the quick pure ones alone.
 
 Other words go to pytest, which then runs once with just these: a path, `-k name`, `-x`.
 """
@@ -18,11 +18,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    side_by_side = ("-n", str(min(4, os.cpu_count() or 1)))
+    cores = os.cpu_count() or 1
     words = [word for word in options.others if word != "--"]
     if options.fast:
-        parts: list[tuple[str, ...]] = [("-m", "not services and not long", *side_by_side, *words)]
-    else:
-        parts = [tuple(words)] if words else [("-m", "not services", *side_by_side), ("-m", "services")]
-    codes = [subprocess.call([sys.executable, "-m", "pytest", *part], cwd=ROOT) for part in parts]
-    return next((code for code in codes if code), 0)
+        words = ["-m", "not services and not long", "-n", str(min(4, cores)), *words]
+    elif not words:
+        # One worker drives the services and waits for them much of the time; the others do the pure tests meanwhile.
+        words = ["-n", str(min(4, cores) + 1), "--dist", "loadgroup"]
+    return subprocess.call([sys.executable, "-m", "pytest", *words], cwd=ROOT)

@@ -11,6 +11,7 @@ from scheduler_plugin.cli.table import table
 from scheduler_plugin.demo.outside import Comparison, Outside
 from scheduler_plugin.demo.plan import Trouble
 from scheduler_plugin.demo.replay import Replay
+from scheduler_plugin.live.whatif import what_if
 from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import reports
 from scheduler_plugin.store.database import Database
@@ -33,6 +34,8 @@ class Summary:
     #: Object -> share of the time in which it was fresh.
     fresh_shares: dict[str, float]
     qod: float | None
+    #: What it would have been with FIFO deciding, by a replay; None when it was interrupted.
+    fifo_qod: float | None
     jobs: int
 
     @property
@@ -79,6 +82,7 @@ class Summary:
                 for each in self.objects
             ],
             "qod": self.qod,
+            "fifo_qod": self.fifo_qod,
             "jobs": self.jobs,
         }
 
@@ -98,6 +102,7 @@ def summarize(
         objects=board.objects,
         fresh_shares=reports.fresh_shares(database, since),
         qod=board.qod,
+        fifo_qod=None if interrupted else what_if(database, policy="fifo", start=since).replayed.qod,
         jobs=sum(each.runs for each in board.objects),
     )
 
@@ -172,6 +177,7 @@ def _verdict(summary: Summary) -> str:
     if summary.all_right:
         return (
             f"{landed}; every one is loaded or in quarantine, every view is refreshed, and DuckDB finds every "
-            f"table and view as the source has it.\n{kept}: the share of reads that met a fresh object."
+            f"table and view as the source has it.\n{kept}: the share of reads that met a fresh object. "
+            f"With FIFO deciding it would have been {summary.fifo_qod:.2f}, a replay says (`freshet whatif`)."
         )
     return f"{landed}. Something is missing: see what waits or differs above.\n{kept}."

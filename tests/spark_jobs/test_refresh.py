@@ -169,7 +169,7 @@ def test_a_refresh_frozen_before_its_commit_cannot_undo_a_newer_decision(
     "step",
     [
         "after spark_jobs.refresh:prepared",
-        "after spark_jobs.files:write_frame",
+        "after spark_jobs.files:write_rows",
         "before pyiceberg.catalog.sql:SqlCatalog.commit_table",
         "after pyiceberg.catalog.sql:SqlCatalog.commit_table",
         "before scheduler_plugin.store.decisions:finish",

@@ -21,7 +21,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from scheduler_plugin.brain import events
-from scheduler_plugin.brain.policy import Candidate, Choice, Lane, Policy
+from scheduler_plugin.brain.lane import Lane
+from scheduler_plugin.brain.policy import Candidate, Choice, Policy
 from scheduler_plugin.brain.promises import NO_LIMITS, Promise, Promises, Verdict
 from scheduler_plugin.brain.rhythm import Rhythm
 from scheduler_plugin.brain.warehouse import Warehouse, Watch
@@ -267,7 +268,7 @@ class Freshest(Policy):
     def _worth(self, warehouse: Warehouse, position: int, moment: Moment) -> Worth:
         cost = warehouse.cost(position)
         lag = self.lag(warehouse, position) / (moment.mean_gap + moment.turn) if moment.mean_gap > 0 else 0.0
-        chain = cost / moment.refresh + BELOW * self._below(warehouse, position)
+        chain = cost / moment.refresh + BELOW * warehouse.graph.count_below(position)
         reads = warehouse.popularity(position) / chain**COST_POWER if chain > 0 else math.inf
         return Worth(cost, reads, ANYWAY + LAG_WORTH * lag)
 
@@ -298,7 +299,7 @@ class Freshest(Policy):
             "survival": survival,
             "lasting": lasting,
             "cost": cost,
-            "objects_below": self._below(warehouse, position),
+            "objects_below": warehouse.graph.count_below(position),
             "waited": waited,
             "overdue_after": moment.overdue_after,
             "spell": self._spell(warehouse, position, moment) if is_stale else 0.0,
@@ -379,7 +380,6 @@ class Freshest(Policy):
         self._warehouse, self._watch = warehouse, warehouse.watch(with_events=True)
         self._lanes = (Lane(), Lane(), Lane(), Lane())
         self._promises = Promises()
-        self._count_below: dict[int, int] = {}
         self._rhythm = Rhythm(warehouse)
 
     def _place(self, warehouse: Warehouse, position: int) -> None:
@@ -396,13 +396,6 @@ class Freshest(Policy):
         shortest = self._rhythm.shortest_gap(position)
         gain = 1 + (LAG_WORTH * self.lag(warehouse, position) / shortest if shortest > 0 else 0)
         by_value.put(position, warehouse.popularity(position) * gain / cost**COST_POWER if cost > 0 else math.inf)
-
-    def _below(self, warehouse: Warehouse, position: int) -> int:
-        """How many objects are derived from it."""
-        found = self._count_below.get(position)
-        if found is None:
-            found = self._count_below[position] = len(warehouse.graph.descendants(position))
-        return found
 
 
 def _promised(warehouse: Warehouse, promise: Promise) -> str:
