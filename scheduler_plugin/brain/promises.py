@@ -19,6 +19,7 @@ is given up, and so on until the rest can be kept (Moore and Hodgson's way, by w
 
 import math
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from typing import NamedTuple
 
 from scheduler_plugin.brain import events
@@ -121,11 +122,12 @@ class Promises:
     ) -> Verdict:
         """What limits ask for, with some objects on slots, if otherwise `next_turn` passes until one is free again."""
         names = warehouse.graph.names
+        chosen = [each for each in busy if each in warehouse.ready]
         promises = sorted(
             (
                 each
-                for position in self.foremost(warehouse, len(busy))
-                if position not in busy
+                for position in self.foremost(warehouse, len(chosen))
+                if position not in chosen
                 for each in self._promises(warehouse, position)
             ),
             key=lambda each: (each.due, names[each.object], names[each.start]),
@@ -138,6 +140,7 @@ class Promises:
             else:
                 kept.append(each)
         given_up: dict[int, Promise] = {}
+        worth = cache(worth)
         while (late := _first_late(warehouse, kept, now, room)) is not None:
             least = min({each.start for each in kept[: late + 1]}, key=lambda each: (worth(each), names[each]))
             given_up[least] = next(each for each in kept if each.start == least)

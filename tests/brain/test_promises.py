@@ -65,7 +65,7 @@ def test_a_limit_brings_an_object_forward_that_its_readers_would_not():
     _, kept = played(two_marts(limit=15.0), arrivals)
     without, _ = played(two_marts(limit=None), arrivals)
     assert kept["report"] <= 0
-    refreshed = [ran.end for ran in without.schedule if ran.object == "report"]
+    refreshed = [ran["end"] for ran in without.schedule if ran["object"] == "report"]
     assert max(later - earlier for earlier, later in pairwise(refreshed)) > 15
 
 
@@ -110,7 +110,7 @@ def test_limits_that_nothing_can_keep_take_half_of_the_slots_at_most():
     ]
     arrivals = [update for number in range(9) for update in every(4, f"t{number}", 80)]
     drive, _ = played(objects, arrivals, slots=2)
-    assert sum(ran.object == "read" for ran in drive.schedule) >= 12
+    assert sum(ran["object"] == "read" for ran in drive.schedule) >= 12
 
 
 def test_a_silent_table_makes_no_haste_for_what_cannot_become_newer():

@@ -5,11 +5,11 @@ When a slot is free, of what may start:
 1. **Overdue first.** What lacks an update for longer than PASSES runs of the whole warehouse would take, oldest first.
 2. **Then staleness limits.** What has to start now or a limit is passed that could be kept; `brain/promises.py`.
 3. **Then stale spells.** What is held up by an object goes on being stale. If a spell would come near the longest of
-   recent memory, the object goes first, in at most half of the slots.
+   recent memory, the object goes first, in at most a quarter of the slots.
 4. **Then late tables.** If an update, loaded now, would take longer against the time it covers (stretch, paper 000)
    than any in recent memory, its table goes first, in at most a quarter of the slots.
 5. **Then value**: the reads that depend on an object (popularity, paper 004), times the freshness that a run would
-   bring them, over its cost. What is about to be overwritten is worth less, and a view stale for long is worth more.
+   bring them, over its cost. What is about to be overwritten is worth less, and what lags far behind is worth more.
 
 Rules and numbers were found by search in the mixed model; docs/policy.md tells more. All of it follows from the state
 of the warehouse, so a policy that was there all along and one made a moment ago decide the same. A lazy heap per rule
@@ -43,7 +43,7 @@ NEXT_TURN = 0.35
 GUARD_SHARE = 0.25
 #: Share of a run's worth that does not depend on how long its result stays fresh.
 ANYWAY = 0.25
-#: What a mean gap of new data is worth against being fresh.
+#: What a mean gap (and a turn) of new data is worth against being fresh.
 LAG_WORTH = 0.35
 #: A refresh that lasts for this share of the time to work off the backlog is worth its whole gain.
 TURN = 0.4
