@@ -14,6 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from scheduler_plugin.brain.clock import first_hot
+
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Version:
@@ -279,9 +281,8 @@ class Versions:
 
         Loads first, in arrival order, those of `hot` objects before all others; then the stale views.
         """
-        for name in hot:
-            if not self._of[name][-1].applied:
-                return self._load(name, self._of[name][-1])
+        for name in first_hot(hot, lambda name: not self._of[name][-1].applied):
+            return self._load(name, self._of[name][-1])
         while self._pending:
             name, version = self._pending.popleft()
             if version in self._unapplied:

@@ -107,6 +107,10 @@ class Warehouse:
             for position, each in enumerate(declared)
             if isinstance(each, Table) and each.period is not None
         }
+        #: How stale an object may become, of those of which somebody has said so.
+        self.limits: dict[int, float] = {
+            position: each.limit for position, each in enumerate(declared) if each.limit is not None
+        }
         #: When the earliest update arrived that the object does not hold; infinite while it is fresh.
         self.missing = array("d", [math.inf]) * count
         #: Since when the object, or anything derived from it, has been stale without a break; infinite while fresh.
@@ -154,6 +158,7 @@ class Warehouse:
             events.JobFailed: self._job_failed,
             events.CostLearnt: self._cost_learnt,
             events.AccessChanged: self._access_changed,
+            events.LimitChanged: self._limit_changed,
             events.Held: self._was_held,
             events.Released: self._was_released,
             events.SlotsChanged: self._slots_changed,
@@ -224,6 +229,11 @@ class Warehouse:
             length, taken = sum(waiting[each].length for each in range(updates)), updates
         return fixed + self.per_update[position] * taken + self.per_length[position] * length
 
+    def cost_of(self, position: int, job: Job) -> float:
+        """Slot-seconds that a job under way takes in all, by what is known now."""
+        length = sum(update.length for update in job.batch)
+        return self.fixed[position] + self.per_update[position] * len(job.batch) + self.per_length[position] * length
+
     def telling(self, table: int) -> tuple[Update, ...]:
         """The oldest and the shortest pending update: those whose stretch will be the worst."""
         waiting = self.pending.get(table)
@@ -289,7 +299,7 @@ class Warehouse:
             self.newest[table] = release
             if before is not None:
                 gaps = self.gaps.setdefault(table, array("d"))
-                del gaps[: len(gaps) - GAPS + 1]
+                del gaps[: max(0, len(gaps) - GAPS + 1)]
                 gaps.append(release - before)
         self.measures.arrived(update)
         if self.missing[table] == math.inf:
@@ -431,6 +441,13 @@ class Warehouse:
         for each in (position, *self.graph.ancestors(position)):
             self._popularity.forget(each)
             self._settle(each)
+
+    def _limit_changed(self, event: events.LimitChanged) -> None:
+        position = self.number(event.object)
+        if event.limit is None:
+            self.limits.pop(position, None)
+        else:
+            self.limits[position] = event.limit
 
     def _was_held(self, event: events.Held) -> None:
         position = self.number(event.object)

@@ -48,6 +48,7 @@ def test_a_viewer_reads_everything_and_changes_nothing(stack: Settings, viewer: 
         answer = viewer.request(method, path, json={} if method == "POST" else None)
         # An action whose body is not right is refused before the rights are looked at.
         assert answer.status_code in ((200,) if method == "GET" else (403, 422)), (method, path, answer.text)
+        assert method == "POST" or "ETag" in answer.headers, path
     assert viewer.post(f"{API}/objects/{loaded}/run", json={}).status_code == 403
     assert not viewer.get(f"{API}/objects/{loaded}").json()["may_edit"]
     assert len(demands.reports(database)) == before
@@ -148,6 +149,23 @@ def test_the_plugin_is_registered_once_with_a_place_in_the_navigation_and_on_eac
     plugins = admin.get("/api/v2/plugins", params={"limit": 100}).json()["plugins"]
     (ours,) = [each for each in plugins if each["name"] == "freshet"]
     assert {view["destination"] for view in ours["external_views"]} == {"nav", "dag"}
+    assert [each["name"] for each in ours["fastapi_root_middlewares"]] == ["freshet"]
+
+
+def test_whoever_may_read_the_objects_may_ask_about_them(viewer: httpx.Client, loaded: str) -> None:
+    def ask(sql: str, **more: Any) -> httpx.Response:
+        return viewer.post(f"{API}/queries", json={"sql": sql, **more})
+
+    told = ask(f"SELECT count(*) AS n, max(carrier) AS last FROM {loaded}", max_staleness=600).json()
+    assert (told["columns"], told["rows"][0][0] > 0) == (["n", "last"], True)
+    assert told["freshness"][loaded]["version"]
+    assert any(each["id"] == told["query"] and each["by"] == "viewer" for each in viewer.get(f"{API}/queries").json())
+    refused = ask("SELECT * FROM text.`/etc/hostname`")
+    assert (refused.status_code, "schema" in refused.json()["detail"]) == (409, True)
+    assert ask("SELECT * FROM nowhere").status_code == 409
+    assert ask(f"SELECT * FROM {loaded}", versions={loaded: 1}).status_code == 404
+    slow = ask(f"SELECT count(*) AS n FROM {loaded}", deadline=0.001)
+    assert (slow.status_code, loaded in slow.json()["possible"]) == (409, True)
 
 
 def test_the_api_keeps_to_its_documentation_whatever_is_sent(stack: Settings, admin: httpx.Client, loaded: str) -> None:

@@ -3,11 +3,12 @@
 When a slot is free, of what may start:
 
 1. **Overdue first.** What lacks an update for longer than PASSES runs of the whole warehouse would take, oldest first.
-2. **Then stale spells.** What is held up by an object goes on being stale. If a spell would come near the longest of
+2. **Then staleness limits.** What has to start now or a limit is passed that could be kept; `brain/promises.py`.
+3. **Then stale spells.** What is held up by an object goes on being stale. If a spell would come near the longest of
    recent memory, the object goes first, in at most half of the slots.
-3. **Then late tables.** If an update, loaded now, would take longer against the time it covers (stretch, paper 000)
+4. **Then late tables.** If an update, loaded now, would take longer against the time it covers (stretch, paper 000)
    than any in recent memory, its table goes first, in at most a quarter of the slots.
-4. **Then value**: the reads that depend on an object (popularity, paper 004), times the freshness that a run would
+5. **Then value**: the reads that depend on an object (popularity, paper 004), times the freshness that a run would
    bring them, over its cost. What is about to be overwritten is worth less, and a view stale for long is worth more.
 
 Rules and numbers were found by search in the mixed model; docs/policy.md tells more. All of it follows from the state
@@ -24,7 +25,8 @@ from typing import NamedTuple
 from scheduler_plugin.brain import events
 from scheduler_plugin.brain.exact import ExactSum
 from scheduler_plugin.brain.lane import Lane
-from scheduler_plugin.brain.policy import Choice, Policy
+from scheduler_plugin.brain.policy import Candidate, Choice, Policy
+from scheduler_plugin.brain.promises import NO_LIMITS, Promise, Promises, Verdict
 from scheduler_plugin.brain.warehouse import Warehouse, Watch
 
 #: What lacks an update for longer than this many runs of everything is overdue.
@@ -41,6 +43,8 @@ LIKELY = 0.2
 NEXT_TURN = 0.5
 #: Share of the slots for rescues of stale spells, and of late tables.
 SPELLS_SHARE, LATE_SHARE = 0.5, 0.25
+#: ... and for limits, where not all of them can be kept.
+LIMITS_SHARE = 0.5
 #: Share of a run's worth that does not depend on how long its result stays fresh.
 ANYWAY = 0.1
 #: What a mean gap of new data is worth against being fresh.
@@ -61,6 +65,14 @@ TABLES_BEHIND = 16
 LATE = 4.0
 #: How many of the first are looked at closely: by age, by stale spell, by stretch, by value.
 CLOSE = (2, 4, 4, 8)
+
+
+#: The rules, the foremost last.
+VALUE, LATE_TABLE, SPELL, BROKEN_LIMIT, LIMIT, OVERDUE = range(6)
+
+
+#: The rule that speaks for an object, by how much, and minus the object.
+Found = tuple[int, float, int]
 
 
 class Moment(NamedTuple):
@@ -117,21 +129,33 @@ class Freshest(Policy):
     def choose(self, warehouse: Warehouse, now: float, free_slots: Sequence[int]) -> list[Choice]:
         moment = self._moment(warehouse, now)
         choices: list[Choice] = []
-        close = self.foremost(warehouse, len(free_slots))
+        close = self._close(warehouse, len(free_slots))
+        started: list[int] = []
         for slot in free_slots[: len(close)]:
-            ruled = [(*found, -each) for each in close if (found := self._rule(warehouse, each, moment))]
-            rule, strength, chosen = max(ruled) if ruled else (0, *self._most_valuable(warehouse, close, moment))
-            close.remove(-chosen)
+            found = self._best(warehouse, close, moment)
+            limits = self._limits(warehouse, moment, found, started)
+            rule, strength, minus = max([found, *self._asked_for(warehouse, moment, limits)])
+            chosen = -minus
+            if chosen in close:
+                close.remove(chosen)
+            started.append(chosen)
             choices.append(
                 Choice(
-                    object=warehouse.graph.names[-chosen],
+                    object=warehouse.graph.names[chosen],
                     slot=slot,
-                    impact=self._value(warehouse, -chosen, moment) if rule else strength,
-                    why=self._words(warehouse, -chosen, rule, strength),
+                    impact=self._value(warehouse, chosen, moment) if rule else strength,
+                    why=self._words(warehouse, chosen, rule, strength, limits),
                 )
             )
-            moment = moment._replace(rescues=moment.rescues - (rule == 2), loads=moment.loads - (rule == 1))
+            moment = moment._replace(
+                rescues=moment.rescues - (rule == SPELL), loads=moment.loads - (rule == LATE_TABLE)
+            )
         return choices
+
+    def _best(self, warehouse: Warehouse, close: Sequence[int], moment: Moment) -> Found:
+        """The foremost of those looked at closely, limits aside."""
+        ruled = [(*found, -each) for each in close if (found := self._rule(warehouse, each, moment))]
+        return max(ruled) if ruled else (VALUE, *self._most_valuable(warehouse, close, moment))
 
     def _most_valuable(self, warehouse: Warehouse, close: Sequence[int], moment: Moment) -> tuple[float, int]:
         """The largest value and minus its object. The outlook takes longest to reckon: only where it could matter."""
@@ -145,6 +169,11 @@ class Freshest(Policy):
         return best
 
     def foremost(self, warehouse: Warehouse, count: int) -> list[int]:
+        close = self._close(warehouse, count)
+        return sorted({*close, *self._promises.foremost(warehouse, count - 1)}) if warehouse.limits else close
+
+    def _close(self, warehouse: Warehouse, count: int) -> list[int]:
+        """What is looked at closely, to find the best `count` but for limits."""
         self._catch_up(warehouse)
         found = [
             entry[1]
@@ -156,7 +185,10 @@ class Freshest(Policy):
     def order(self, warehouse: Warehouse, position: int, now: float) -> tuple[float, float]:
         """The rule that speaks for the object, and by how much."""
         moment = self._moment(warehouse, now)
-        return self._rule(warehouse, position, moment) or (0, self._value(warehouse, position, moment))
+        return self._ruled(warehouse, position, moment, self._limits_now(warehouse, moment))
+
+    def _ruled(self, warehouse: Warehouse, position: int, moment: Moment, limits: Verdict) -> tuple[int, float]:
+        return self._rule(warehouse, position, moment, limits) or (VALUE, self._value(warehouse, position, moment))
 
     def _moment(self, warehouse: Warehouse, now: float) -> Moment:
         self._catch_up(warehouse)
@@ -184,24 +216,63 @@ class Freshest(Policy):
             mean_access=warehouse.mean_access,
         )
 
-    # Rules 1 to 3.
+    def _asked_for(self, warehouse: Warehouse, moment: Moment, limits: Verdict) -> list[Found]:
+        found = [(LIMIT, moment.now - promise.due, -each) for each, promise in limits.pressing.items()]
+        return found + [(BROKEN_LIMIT, self._value(warehouse, each, moment), -each) for each in limits.broken]
 
-    def _rule(self, warehouse: Warehouse, position: int, moment: Moment) -> tuple[int, float] | None:
-        """Which of the first three rules speaks for the object, if any, and by how much."""
+    # All rules but value.
+
+    def _rule(
+        self, warehouse: Warehouse, position: int, moment: Moment, limits: Verdict = NO_LIMITS
+    ) -> tuple[int, float] | None:
+        """Which rule speaks for the object, if any but its value does, and by how much."""
         waited = moment.now - warehouse.missing[position]
         if waited > moment.overdue_after:
-            return (3, waited)
+            return (OVERDUE, waited)
+        if position in limits.pressing:
+            return (LIMIT, moment.now - limits.pressing[position].due)
+        if position in limits.broken:
+            return (BROKEN_LIMIT, self._value(warehouse, position, moment))
         if moment.rescues > 0:
             spell = self._spell(warehouse, position, moment)
             if spell > moment.long_spell:
                 survival, _ = self._outlook(warehouse, position, moment, warehouse.cost(position))
                 if survival >= LIKELY:
-                    return (2, spell)
+                    return (SPELL, spell)
         if moment.loads > 0 and warehouse.graph.tables[position]:
             stretch = self._stretch(warehouse, position, moment)
             if stretch > moment.worst_stretch:
-                return (1, stretch)
+                return (LATE_TABLE, stretch)
         return None
+
+    def _limits_now(self, warehouse: Warehouse, moment: Moment) -> Verdict:
+        close = self._close(warehouse, 1) if warehouse.limits else []
+        return self._limits(warehouse, moment, self._best(warehouse, close, moment), ()) if close else NO_LIMITS
+
+    def _limits(self, warehouse: Warehouse, moment: Moment, otherwise: Found, started: Sequence[int]) -> Verdict:
+        """What staleness limits ask for, and what would start without them."""
+        if not warehouse.limits:
+            return NO_LIMITS
+        room = max(1, self.room(warehouse))
+        running = {each: job for each, job in warehouse.running.items() if self.serves(warehouse, each)}
+        ends = [warehouse.cost(each) for each in (*started, -otherwise[2])]
+        ends += [max(0.0, job.started + warehouse.cost_of(each, job) - moment.now) for each, job in running.items()]
+        found = self._promises.judged(
+            warehouse,
+            now=moment.now,
+            room=room,
+            next_turn=min(ends),
+            worth=lambda each: self._value(warehouse, each, moment),
+            without=started,
+        )
+        if found.broken or found.given_up:
+            # Not all can be kept: the others are not to pay for it with more than a share of the slots.
+            under_way = sum(self._promises.leads_to_limit(warehouse, each) for each in (*running, *started))
+            if under_way >= int(LIMITS_SHARE * room):
+                found = found._replace(broken={})
+            if under_way >= max(1, int(LIMITS_SHARE * room)):
+                found = found._replace(pressing={})
+        return found
 
     def overdue_after(self, warehouse: Warehouse) -> float:
         """How long an object may lack an update before it goes first."""
@@ -217,7 +288,7 @@ class Freshest(Policy):
         ends = moment.now + warehouse.cost(position) + NEXT_TURN * moment.refresh
         return max((update.stretch(ends) for update in warehouse.telling(position)), default=0.0)
 
-    # Rule 4.
+    # Value.
 
     def impact(self, warehouse: Warehouse, position: int, now: float) -> float:
         return self._value(warehouse, position, self._moment(warehouse, now))
@@ -280,6 +351,9 @@ class Freshest(Policy):
             "overdue_after": moment.overdue_after,
             "spell": self._spell(warehouse, position, moment) if is_stale else 0.0,
         }
+        if warehouse.limits and (promise := self._promises.tightest(warehouse, position)) is not None:
+            found |= {"limit_passed_in": promise.due - now, "limit_work": promise.work}
+            found["limit_given_up"] = float(position in self._limits_now(warehouse, moment).given_up)
         if moment.long_spell != math.inf:
             found["long_spell"] = moment.long_spell
         if warehouse.graph.tables[position]:
@@ -289,19 +363,47 @@ class Freshest(Policy):
         return found
 
     def why(self, warehouse: Warehouse, position: int, now: float) -> str:
-        return self._words(warehouse, position, *self.order(warehouse, position, now))
+        moment = self._moment(warehouse, now)
+        limits = self._limits_now(warehouse, moment)
+        return self._words(warehouse, position, *self._ruled(warehouse, position, moment, limits), limits)
 
-    def _words(self, warehouse: Warehouse, position: int, rule: float, strength: float) -> str:
-        if rule == 3:
+    def _words(self, warehouse: Warehouse, position: int, rule: int, strength: float, limits: Verdict) -> str:
+        found = self._rule_in_words(warehouse, position, rule, strength, limits)
+        if position in limits.given_up:
+            found += (
+                f"; {_promised(warehouse, limits.given_up[position])} is given up: not all limits can be kept, and of "
+                "those that compete a run is worth least here"
+            )
+        return found
+
+    def _rule_in_words(self, warehouse: Warehouse, position: int, rule: int, strength: float, limits: Verdict) -> str:
+        if rule == OVERDUE:
             return f"overdue: it has lacked an update for {strength:.3g} s"
-        if rule == 2:
+        if rule == LIMIT:
+            return f"limit: {_promised(warehouse, limits.pressing[position])} is to be kept for {-strength:.3g} s more"
+        if rule == BROKEN_LIMIT:
+            return f"limit: {_promised(warehouse, limits.broken[position])} cannot be kept any more, so soon again"
+        if rule == SPELL:
             return f"a stale spell that ends with it will have lasted {strength:.3g} s, near the longest of late"
-        if rule == 1:
+        if rule == LATE_TABLE:
             return f"late: an update would take {strength:.2g} times the time it covers, more than any of late"
         return (
             f"{warehouse.popularity(position):.3g} of the reads depend on it, {self.lag(warehouse, position):.3g} s of "
             f"new data, {warehouse.cost(position):.3g} s to run"
         )
+
+    def given_up(self, warehouse: Warehouse, now: float) -> list[Candidate]:
+        moment = self._moment(warehouse, now)
+        limits = self._limits_now(warehouse, moment)
+        found = sorted(limits.given_up, key=lambda each: (self._value(warehouse, each, moment), each))
+        return [
+            Candidate(
+                object=warehouse.graph.names[limits.given_up[each].object],
+                impact=self._value(warehouse, each, moment),
+                why=self._words(warehouse, each, *self._ruled(warehouse, each, moment, limits), limits),
+            )
+            for each in found
+        ]
 
     # Following what happens. What is kept here could be found anew in the warehouse at any time.
 
@@ -315,6 +417,8 @@ class Freshest(Policy):
             for event in heard:
                 if isinstance(event, events.UpdateArrived):
                     self._learn(warehouse, warehouse.number(event.table))
+                if warehouse.limits or isinstance(event, events.LimitChanged):
+                    self._promises.follow(warehouse, event)
         if watch.touched:
             touched, watch.touched = watch.touched, []
             for position in touched:
@@ -324,6 +428,7 @@ class Freshest(Policy):
     def _attach(self, warehouse: Warehouse) -> None:
         self._warehouse, self._watch = warehouse, warehouse.watch(with_events=True)
         self._lanes = (Lane(), Lane(), Lane(), Lane())
+        self._promises = Promises()
         self._tables: dict[int, list[int]] = {}
         self._gaps: dict[int, tuple[list[float], list[float]]] = {}
         #: Table -> its mean gap; and the sum of those.
@@ -343,6 +448,8 @@ class Freshest(Policy):
     def _place(self, warehouse: Warehouse, position: int) -> None:
         """Puts the object where it stands at best in each heap, by what changes only when something happens to it."""
         by_age, by_spell, by_stretch, by_value = self._lanes
+        if warehouse.limits:
+            self._promises.place(warehouse, position)
         by_age.put(position, -warehouse.missing[position])
         by_spell.put(position, -warehouse.behind[position])
         late_at = min((update.start + LATE * update.length for update in warehouse.telling(position)), default=math.inf)
@@ -371,3 +478,8 @@ class Freshest(Policy):
             gaps = sorted(warehouse.gaps.get(table, ()))
             found = self._gaps[table] = (gaps, list(accumulate(reversed(gaps))))
         return found
+
+
+def _promised(warehouse: Warehouse, promise: Promise) -> str:
+    limit = warehouse.limits[promise.object]
+    return f"the limit of {warehouse.graph.names[promise.object]} ({limit:.4g} s)"
