@@ -4,6 +4,8 @@ Each carries a marker, `batch-<id>` or `refresh-<decision>`, which is the same f
 the folder of the attempt that made it.
 """
 
+from collections.abc import Mapping
+
 from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
@@ -50,6 +52,11 @@ def number(marker: str) -> int:
 def said(snapshot: Snapshot) -> dict[str, str]:
     """What a snapshot says of itself."""
     return {} if snapshot.summary is None else dict(snapshot.summary.additional_properties)
+
+
+def rows_of(summary: Mapping[str, str]) -> int:
+    """How many rows there are with a snapshot, from what it says of itself."""
+    return int(summary.get("total-records", 0))
 
 
 def snapshot_of(table: Table, snapshot_id: int) -> Snapshot:

@@ -2,7 +2,7 @@
 the first test needs them and stopped at its end.
 
 `postgres`, `database`   a server; a new, empty, migrated database of it
-`spark_remote`, `spark`  a Spark Connect server; a session on it
+`spark_remote`           a Spark Connect server
 `stack`                  all services, as `freshet up` starts them, with include/'s catalog and an author's DAG
 """
 
@@ -165,15 +165,6 @@ def spark_remote(shared_settings: Settings) -> str:
         record = spark_service.start(shared_settings.home)
     wait_until(lambda: process.listens(record))
     return shared_settings.spark_remote
-
-
-@pytest.fixture(scope="session")
-def spark(spark_remote: str) -> Iterator[Any]:
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.builder.remote(spark_remote).create()
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="session")

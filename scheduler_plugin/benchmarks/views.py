@@ -303,7 +303,7 @@ def _query(settings: Any, tables: Any, newest: Mapping[str, int], rounds: int) -
 
 def _commit(database: Any, snapshots: Mapping[str, int]) -> None:
     """The ledger's side of versions that were committed without it."""
-    from scheduler_plugin.store import decisions, lease, objects
+    from scheduler_plugin.store import decisions, lease, objects, settling
 
     epoch = lease.take(database, "bench", timedelta(hours=1)) or 0
     known = {row.name for row in (objects.in_force(database) or objects.CatalogRow(settings={}, objects=[])).objects}
@@ -314,8 +314,8 @@ def _commit(database: Any, snapshots: Mapping[str, int]) -> None:
         (identity,) = decisions.record(database, epoch, [new])
         claim = decisions.claim(database, identity, 1, "bench")
         assert claim is not None
-        outcome = decisions.Outcome(snapshot_id=snapshot, rows=0, bytes_in=1, bytes_out=1, stages={})
-        decisions.finish(database, claim, outcome)
+        outcome = settling.Outcome(snapshot_id=snapshot, rows=0, bytes_in=1, bytes_out=1, stages={})
+        settling.finish(database, claim, outcome)
 
 
 def _choice(settings: Any, rounds: int) -> dict[str, float]:

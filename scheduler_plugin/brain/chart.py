@@ -57,19 +57,21 @@ def _slope(begin: Point, end: Point) -> Fraction:
 class Stream:
     """One input of a sliding-window join."""
 
-    #: Tuples per unit of time.
-    rate: float
+    #: Tuples per unit of time that reach the join.
+    rate: Fraction
     #: Work to compare, probe and insert one of its tuples.
-    time: float
+    time: Fraction
     #: How many tuples of the other stream's window one of its tuples meets, on average.
-    matches: float
+    matches: Fraction
 
 
-def window_join(left: Stream, right: Stream) -> tuple[float, float]:
+def window_join(left: Stream, right: Stream) -> tuple[Fraction, Fraction]:
     """(time per tuple, selectivity) of a join of two streams, over the mix of tuples it is given.
 
-    >>> window_join(Stream(rate=3, time=2, matches=0.5), Stream(rate=1, time=6, matches=1.5))
-    (3.0, 0.75)
+    >>> left = Stream(rate=Fraction(3), time=Fraction(2), matches=Fraction(1, 2))
+    >>> right = Stream(rate=Fraction(1), time=Fraction(6), matches=Fraction(3, 2))
+    >>> [str(each) for each in window_join(left, right)]
+    ['3', '3/4']
     """
     rate = left.rate + right.rate
     time = (left.rate * left.time + right.rate * right.time) / rate

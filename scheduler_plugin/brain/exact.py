@@ -17,16 +17,19 @@ _ONE = 1 << 1074
 class ExactSum:
     """A sum of doubles, rounded only when it is asked for."""
 
-    __slots__ = ("_units",)
+    __slots__ = ("_rounded", "_units")
 
     def __init__(self, numbers: Iterable[float] = ()) -> None:
         self._units = 0
+        #: Asked for far more often than changed; None when it has to be reckoned again.
+        self._rounded: float | None = None
         for number in numbers:
             self.add(number)
 
     def add(self, number: float) -> None:
         top, bottom = number.as_integer_ratio()
         self._units += top << (1075 - bottom.bit_length())
+        self._rounded = None
 
     def take(self, number: float) -> None:
         self.add(-number)
@@ -44,4 +47,6 @@ class ExactSum:
 
     @property
     def value(self) -> float:
-        return self._units / _ONE
+        if self._rounded is None:
+            self._rounded = self._units / _ONE
+        return self._rounded

@@ -11,12 +11,17 @@ Objects are numbers inside, in declaration order, and names at the edge; a milli
 """
 
 import difflib
-import math
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from scheduler_plugin.brain.objects import Declared, Table
+from scheduler_plugin.brain.reach import MOST_OBJECTS, counts_below
+
+#: Levels of views above an object from which what it shares with its parents is kept.
+DEEP = 64
+#: How many tables that is at most.
+NEAREST = 16
 
 
 class GraphError(ValueError):
@@ -26,7 +31,20 @@ class GraphError(ValueError):
 class Graph:
     """Parents and children of every object, and an order in which parents come first."""
 
-    __slots__ = ("children", "height", "index", "level", "names", "order", "parents", "tables", "virtual")
+    __slots__ = (
+        "_counts",
+        "_nearest",
+        "_walked",
+        "children",
+        "height",
+        "index",
+        "level",
+        "names",
+        "order",
+        "parents",
+        "tables",
+        "virtual",
+    )
 
     def __init__(self, objects: Iterable[Declared]) -> None:
         declared = list(objects)
@@ -53,6 +71,11 @@ class Graph:
         for child in reversed(self.order):
             for parent in self.parents[child]:
                 self.height[parent] = max(self.height[parent], self.height[child] + 1)
+        #: How many descendants an object has, where that is known; -1 elsewhere.
+        self._counts = array("i", [-1]) * len(self.names)
+        #: The nearest tables of deep objects, as far as they were asked for: distance * objects + table.
+        self._nearest: dict[int, tuple[int, ...]] = {}
+        self._walked = 0
 
     def __len__(self) -> int:
         return len(self.names)
@@ -114,15 +137,43 @@ class Graph:
         return sorted(each for each in _reached(position, self.parents) if self.tables[each])
 
     def nearest_tables(self, position: int, count: int) -> list[int]:
-        """The first few tables behind an object, near ones first; a table is its own."""
+        """The first few tables behind an object, near ones first; a table is its own. Up to NEAREST of them."""
         if self.tables[position]:
             return [position]
-        return list(islice((each for each in _reached(position, self.parents) if self.tables[each]), count))
+        if self.level[position] < DEEP:
+            return list(islice((each for each in _reached(position, self.parents) if self.tables[each]), count))
+        # From its parents' nearest: the way up is walked once for all, not once for each.
+        waiting = [position]
+        while waiting:
+            here = waiting[-1]
+            unknown = [each for each in self.parents[here] if each not in self._nearest and not self.tables[each]]
+            if unknown:
+                waiting += unknown
+                continue
+            waiting.pop()
+            distances: dict[int, int] = {}
+            for parent in self.parents[here]:
+                for found in (parent,) if self.tables[parent] else self._nearest[parent]:
+                    distance, table = divmod(found, len(self))
+                    distances[table] = min(distances.get(table, distance), distance)
+            near = sorted((distance + 1) * len(self) + table for table, distance in distances.items())
+            self._nearest[here] = tuple(near[:NEAREST])
+        return [each % len(self) for each in self._nearest[position][:count]]
 
-    def popularity(self, position: int, access: Sequence[float]) -> float:
-        """The object's access and that of all its descendants, each counted once (paper 004, definition 2)."""
-        # fsum is exact, so the order of declaration cannot leak into a comparison.
-        return math.fsum([access[position], *(access[each] for each in _reached(position, self.children))])
+    def count_below(self, position: int) -> int:
+        """How many objects are derived from the object."""
+        if self._counts[position] < 0:
+            if self.is_far(self._walked):
+                self._counts = counts_below(self.order, self.children)
+                self._walked = 0
+            else:
+                self._counts[position] = sum(1 for _ in _reached(position, self.children))
+                self._walked += self._counts[position]
+        return self._counts[position]
+
+    def is_far(self, walked: int) -> bool:
+        """Whether so many steps down from one object after another have taken longer than all objects at once would."""
+        return walked > max(10_000, len(self) ** 2 // 500) and len(self) <= MOST_OBJECTS
 
     def levels_below(self, position: int) -> dict[int, int]:
         """Descendant -> length of the longest path to it from the object."""

@@ -7,14 +7,12 @@ Where objects belong to groups of slots, each group has a policy object of its o
 of them look at the same warehouse.
 """
 
-import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from itertools import islice
+from dataclasses import dataclass
 from typing import ClassVar
 
+from scheduler_plugin.brain.lane import Entry, Lane
 from scheduler_plugin.brain.warehouse import Warehouse, Watch
 
 
@@ -139,6 +137,10 @@ class Policy(ABC):
         """Objects that could start now, among them the best `count`. A policy that keeps a ranking looks at few."""
         return self.startable(warehouse)
 
+    def given_up(self, warehouse: Warehouse, now: float) -> list[Candidate]:
+        """Objects whose staleness limits it does not try to keep, as not all can be; first given up comes first."""
+        return []
+
     def explain(self, warehouse: Warehouse, now: float, name: str) -> Explanation:
         """Why an object is, or is not, next."""
         position = warehouse.number(name)
@@ -178,51 +180,6 @@ class Policy(ABC):
         )
 
 
-@dataclass(slots=True)
-class Lane:
-    """One lazy heap: the entry that counts for an object is the one that equals `keys[object]`."""
-
-    heap: list[tuple[float, int]] = field(default_factory=list)
-    keys: dict[int, float] = field(default_factory=dict)
-
-    def put(self, position: int, key: float) -> None:
-        if self.keys.get(position) != key:
-            self.keys[position] = key
-            heapq.heappush(self.heap, (-key, position))
-            if len(self.heap) > 2 * len(self.keys) + 64:
-                self.heap = [(-kept, each) for each, kept in self.keys.items()]
-                heapq.heapify(self.heap)
-
-    def peek(self, ready: set[int]) -> tuple[float, int] | None:
-        """The best entry whose object may still start, as (minus key, object)."""
-        while self.heap:
-            entry = self.heap[0]
-            current = self.keys.get(entry[1]) == -entry[0]
-            if current and entry[1] in ready:
-                return entry
-            heapq.heappop(self.heap)
-            if current:
-                del self.keys[entry[1]]
-        return None
-
-    def take(self, ready: set[int]) -> tuple[float, int] | None:
-        """Like `peek`, and takes the entry out; `put_back` undoes it."""
-        entry = self.peek(ready)
-        if entry is not None:
-            heapq.heappop(self.heap)
-        return entry
-
-    def put_back(self, entry: tuple[float, int]) -> None:
-        heapq.heappush(self.heap, entry)
-
-    def first(self, ready: set[int], count: int) -> list[tuple[float, int]]:
-        """The best entries, as many as there are up to `count`."""
-        taken = list(islice(iter(partial(self.take, ready), None), count))
-        for entry in taken:
-            self.put_back(entry)
-        return taken
-
-
 class Ranked(Policy):
     """A policy whose order between two objects changes only when something happens to one of them.
 
@@ -259,7 +216,7 @@ class Ranked(Policy):
     def choose(self, warehouse: Warehouse, now: float, free_slots: Sequence[int]) -> list[Choice]:
         self._catch_up(warehouse)
         choices: list[Choice] = []
-        taken: list[tuple[Lane, tuple[float, int]]] = []
+        taken: list[tuple[Lane, Entry]] = []
         for slot in free_slots:
             number = self.slot_lane(warehouse, slot)
             lane = None if number is None else self._lanes.get(number)

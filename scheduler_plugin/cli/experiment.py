@@ -9,14 +9,15 @@ import difflib
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scheduler_plugin.cli.bar import bar
 from scheduler_plugin.cli.main import UserError
 
 if TYPE_CHECKING:
-    from scheduler_plugin.simulator.experiments import Progress, Report
+    from scheduler_plugin.simulator.experiments import Report
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +45,8 @@ def run(options: argparse.Namespace) -> int:
     with writing_into(folder):  # before minutes of work
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
-    report = measured(lambda progress: experiment(options.name).run(options.quick, progress))
+    with bar("starting") as progress:
+        report = experiment(options.name).run(options.quick, progress)
     picture = folder / f"{options.name}.png"
     found = {"title": report.title, "columns": report.columns, "rows": report.rows, "notes": report.notes}
     with writing_into(folder):
@@ -74,20 +76,6 @@ def write(report: "Report", figures: str, picture: Path) -> None:
         told.write_text(figures + "\n", encoding="utf-8")
         told.replace(picture.with_suffix(".json"))
         drawn.replace(picture)
-
-
-def measured(work: "Callable[[Progress], Report]") -> "Report":
-    """Does the work with a bar on standard error, where a person can see one."""
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    with Bar(console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task("starting")
-
-        def progress(done: int, total: int, what: str) -> None:
-            bar.update(task, completed=done, total=total, description=what)
-
-        return work(progress)
 
 
 def show(report: "Report") -> None:

@@ -12,6 +12,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from scheduler_plugin.cli.bar import bar
 from scheduler_plugin.cli.main import UserError
 
 
@@ -33,7 +34,11 @@ def run(options: argparse.Namespace) -> int:
         name = Fields(workload).choice("model", MODELS)
         simulated = model(name)
         one_of(options.policy, f"the policy of model {name}", simulated.POLICIES)
-        found = simulated.simulate(workload, options.policy, parameters(options.param))
+        params = parameters(options.param)
+        with bar("reading the workload") as progress:
+            found = simulated.simulate(
+                workload, options.policy, params, lambda done, total: progress(done, total, words(done, total))
+            )
     except WorkloadError as error:
         raise UserError(str(error), exit_code=2) from None
     except OverflowError:
@@ -47,6 +52,10 @@ def run(options: argparse.Namespace) -> int:
     else:
         sys.stdout.writelines(pieces(found))
     return 0
+
+
+def words(done: int, total: int) -> str:
+    return f"{done:,} of {total:,} have come" if done < total else "all have come; working off what waits"
 
 
 def read(name: str) -> bytes:

@@ -5,13 +5,14 @@ arrivals to see when the object would have its turn.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from scheduler_plugin.live import memory
 from scheduler_plugin.live.outlook import expected_run
 from scheduler_plugin.live.scheduler import Scheduler
+from scheduler_plugin.live.watch import conditions
 from scheduler_plugin.store.database import Database
 
 
@@ -57,6 +58,8 @@ class ObjectExplanation:
     expected_at: datetime | None
     holds: Sequence[str]
     failures: int
+    #: What is wrong with its promise, or soon will be; and whether it is given up because not all can be kept.
+    concerns: Sequence[str] = ()
 
     def as_json(self) -> dict[str, Any]:
         found = asdict(self)
@@ -69,10 +72,14 @@ def explain(database: Database, name: str, when: datetime | None = None) -> Obje
     now = scheduler.warehouse.now if when is None else when.timestamp()
     if when is None:
         now = max(now, datetime.now(UTC).timestamp())
-    return explained(scheduler, name, now)
+    found = explained(scheduler, name, now)
+    wrong = conditions(scheduler, now)
+    told = [each.summary for each in wrong if each.object == name or name in each.body.get("given_up", ())]
+    return replace(found, concerns=told)
 
 
-def explained(scheduler: Scheduler, name: str, now: float) -> ObjectExplanation:
+def explained(scheduler: Scheduler, name: str, now: float, *, most_seconds: float = 10.0) -> ObjectExplanation:
+    """Looking ahead for the object's turn takes at most so many seconds, and then it is not foreseeable."""
     if name not in scheduler.rows:
         raise LookupError(f"no object of the catalog is called {name}")
     scheduler.pass_time(now)
@@ -85,7 +92,7 @@ def explained(scheduler: Scheduler, name: str, now: float) -> ObjectExplanation:
         holds.append(f"everything is paused {scheduler.stopped}".strip())
     trouble = scheduler.troubles.get(name)
     state = _state(scheduler, name, holds)
-    expected = expected_run(scheduler, name, now) if state in ("ready", "waits") else None
+    expected = expected_run(scheduler, name, now, most_seconds=most_seconds) if state in ("ready", "waits") else None
     return ObjectExplanation(
         object=name,
         at=datetime.fromtimestamp(now, UTC),

@@ -8,17 +8,19 @@ import math
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from scheduler_plugin.brain import Warehouse
 from scheduler_plugin.live import memory
 from scheduler_plugin.live.explain import ObjectExplanation, explained
-from scheduler_plugin.live.outlook import expected_fresh
+from scheduler_plugin.live.holds import Override
+from scheduler_plugin.live.outlook import expected_turns
 from scheduler_plugin.live.scheduler import Scheduler
-from scheduler_plugin.store import freshness, objects
+from scheduler_plugin.store import checkpoints, freshness
 from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.models import EventKind
 
@@ -26,6 +28,8 @@ from scheduler_plugin.store.models import EventKind
 PREDICT_SECONDS = 3.0
 #: And for so many times as long as it took to make.
 PREDICT_TIMES = 20.0
+#: For so long an explanation looks ahead: others wait for it.
+EXPLAIN_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +49,9 @@ class Figures:
     limit: float | None
     #: Why it may not start although it is stale.
     held: Sequence[str]
-    #: When it will probably be fresh, if nothing new arrives; None when that is not foreseeable.
+    #: When its next job will probably start, and when it will be fresh, if nothing new arrives; None when that is not
+    #: foreseeable.
+    starts_at: float | None
     fresh_at: float | None
 
 
@@ -54,10 +60,18 @@ class Outlook:
     """What the brain makes of the whole."""
 
     objects: Mapping[str, Figures]
-    #: Expected slot-seconds to make everything fresh.
-    backlog: float
+    #: Expected slot-seconds to make everything fresh; None while nobody has reckoned it.
+    backlog: float | None
     slots: int
     policy: str
+
+
+class Explained(NamedTuple):
+    """Everything the brain has to say of one object."""
+
+    turn: ObjectExplanation
+    #: "weight" or "limit" -> what holds for a while.
+    overrides: Mapping[str, Override]
 
 
 class Follower:
@@ -69,12 +83,25 @@ class Follower:
         self._scheduler: Scheduler | None = None
         self._seen = 0
         self._predict_again = -math.inf
+        self._starts_at: Mapping[str, float] = {}
         self._fresh_at: Mapping[str, float] = {}
 
+    @property
+    def ready(self) -> bool:
+        """Whether it has read the log; before that, the first question waits for it."""
+        return self._scheduler is not None
+
     @contextmanager
-    def caught_up(self, now: float) -> Iterator[Scheduler | None]:
-        """The scheduler with everything logged so far taken in; None before any catalog is in force."""
-        with self._lock:
+    def caught_up(self, now: float, *, patience: float = -1) -> Iterator[Scheduler | None]:
+        """The scheduler with everything logged so far taken in.
+
+        None before any catalog is in force, and when others have been at it for longer than `patience` seconds.
+        """
+        if not self._lock.acquire(timeout=patience):
+            yield None
+            return
+        with ExitStack() as at_end:
+            at_end.callback(self._lock.release)
             try:
                 self._follow()
                 if self._scheduler is not None:
@@ -93,15 +120,18 @@ class Follower:
                 return Outlook(objects={}, backlog=0.0, slots=0, policy="")
             began = time.monotonic()
             if began > self._predict_again:
-                self._fresh_at = expected_fresh(scheduler, now)
+                self._starts_at, self._fresh_at = expected_turns(scheduler, now)
                 took = time.monotonic() - began
                 self._predict_again = time.monotonic() + max(PREDICT_SECONDS, PREDICT_TIMES * took)
             return self._outlook(scheduler, now)
 
-    def explain(self, name: str, now: float) -> ObjectExplanation | None:
-        """Why the object is, or is not, next."""
-        with self.caught_up(now) as scheduler:
-            return None if scheduler is None or name not in scheduler.rows else explained(scheduler, name, now)
+    def explain(self, name: str, now: float, *, patience: float = -1) -> Explained | None:
+        """Why the object is, or is not, next, and what somebody has set for it for a while."""
+        with self.caught_up(now, patience=patience) as scheduler:
+            if scheduler is None or name not in scheduler.rows:
+                return None
+            turn = explained(scheduler, name, now, most_seconds=EXPLAIN_SECONDS)
+            return Explained(turn, dict(scheduler.overrides.get(name, {})))
 
     def _outlook(self, scheduler: Scheduler, now: float) -> Outlook:
         warehouse = scheduler.warehouse
@@ -125,18 +155,25 @@ class Follower:
                 level=warehouse.graph.level[position],
                 limit=scheduler.limit(name),
                 held=[f"{reason} {told}".strip() for reason, told in sorted(reasons.items())],
+                starts_at=None if fresh or name in scheduler.running else self._starts_at.get(name),
                 fresh_at=None if fresh else self._fresh_at.get(name),
             )
         return Outlook(objects=figures, backlog=warehouse.backlog, slots=warehouse.slots, policy=scheduler.policy_name)
 
     def _follow(self) -> None:
+        if self._scheduler is None:
+            last = checkpoints.last_event_at(self._database, None)
+            if last is None:
+                return
+            try:
+                # From the newest checkpoint on: reading the whole log would take as long as the log is.
+                self._scheduler = memory.at_event(self._database, last[0])
+            except memory.NoLogError:
+                return
+            self._seen = last[0]
         while events := freshness.events_after(self._database, self._seen):
-            changed = any(each.kind == EventKind.CATALOG_CHANGED for each in events)
-            if self._scheduler is None or changed:
-                catalog = objects.in_force(self._database)
-                if catalog is None:
-                    return
-                self._scheduler = memory.at_event(self._database, events[-1].id, catalog=catalog)
+            if any(each.kind == EventKind.CATALOG_CHANGED for each in events):
+                self._scheduler = memory.at_event(self._database, events[-1].id)
             else:
                 for event in events:
                     self._scheduler.apply(event)

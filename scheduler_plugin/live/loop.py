@@ -96,7 +96,7 @@ class Loop:
         self._landing: list[LandingWatcher | LandingLister] = []
         self._courier = Courier(settings, database, self._catalog.slots)
         self._courier.alerts = bool(self._catalog.alerts)
-        objects.take_in(database, catalog_row(self._catalog))
+        self._courier.outdated = objects.take_in(database, catalog_row(self._catalog))
         self._seen = 0
         self._kept = checkpoints.last_id(database)
         self._changes: list[freshness.Change] = []
@@ -176,6 +176,8 @@ class Loop:
         now = max(time.time(), self._scheduler.warehouse.now)
         begun, over = self._watch.look(self._scheduler, now)
         incidents.change(self._database, self._epoch, begun, over)
+        if self._watch.other_overload is not None:
+            incidents.retell(self._database, self._epoch, self._watch.other_overload)
         for each in begun:
             log.warning("%s", each.summary)
         if self._metrics.on:
@@ -259,6 +261,7 @@ class Loop:
         if objects.take_in(self._database, catalog_row(changed)):
             log.info("A changed catalog is in force.")
             self._courier.slots, self._courier.alerts = changed.slots, bool(changed.alerts)
+            self._courier.outdated = True
             self._stop_landing()
             self._watch_landing()
 

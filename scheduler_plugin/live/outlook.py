@@ -52,6 +52,7 @@ class Future:
         state = checkpoint.dump(scheduler.warehouse)
         self.warehouse = Warehouse(declared(catalog), slots=scheduler.warehouse.slots, since=state["since"])
         checkpoint.load(self.warehouse, state, anew=(), first_arrivals=scheduler.first_arrivals)
+        self.warehouse.limits = dict(scheduler.warehouse.limits)
         self.warehouse.held = set(scheduler.warehouse.held)
         self.warehouse.ready -= self.warehouse.held
         self.policy = Slots(scheduler.settings, scheduler.rows)
@@ -123,30 +124,36 @@ def silent_feeds(scheduler: Scheduler, now: float) -> dict[str, float]:
     return late
 
 
-def expected_run(scheduler: Scheduler, name: str, now: float) -> float | None:
+def expected_run(scheduler: Scheduler, name: str, now: float, *, most_seconds: float = 10.0) -> float | None:
     """When a job on the object will start, with no new arrivals; None when that is not foreseeable."""
     if scheduler.stopped is not None:
         return None
-    future = Future(scheduler, now, with_arrivals=False, most_seconds=10.0)
+    future = Future(scheduler, now, with_arrivals=False, most_seconds=most_seconds)
     for at, what, which in future.play(now + 24 * 3600):
         if what == "started" and which == name:
             return at
     return None
 
 
-def expected_fresh(scheduler: Scheduler, now: float) -> dict[str, float]:
-    """When each stale object will be fresh, with no new arrivals; left out where that is not foreseeable."""
+def expected_turns(scheduler: Scheduler, now: float) -> tuple[dict[str, float], dict[str, float]]:
+    """When each object's next job will start, and when each stale object will be fresh, with no new arrivals.
+
+    Left out is what is not foreseeable.
+    """
+    starts: dict[str, float] = {}
+    fresh: dict[str, float] = {}
     if scheduler.stopped is not None:
-        return {}
+        return starts, fresh
     future = Future(scheduler, now, with_arrivals=False)
-    found: dict[str, float] = {}
     for at, what, which in future.play(now + HORIZON_SECONDS):
-        if what == "finished":
-            for position in _touched(future.warehouse, future.warehouse.number(which)):
-                name = future.warehouse.graph.names[position]
-                if future.warehouse.is_fresh(name):
-                    found.setdefault(name, at)
-    return found
+        if what == "started":
+            starts.setdefault(which, at)
+            continue
+        for position in _touched(future.warehouse, future.warehouse.number(which)):
+            name = future.warehouse.graph.names[position]
+            if future.warehouse.is_fresh(name):
+                fresh.setdefault(name, at)
+    return starts, fresh
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +225,7 @@ class _Causes:
         number = scheduler.warehouse.number
         self._scheduler = scheduler
         held = set(scheduler.holds.reasons)
-        self._failing = _behind(scheduler.warehouse, {number(each) for each in held & scheduler.troubles.keys()})
+        self._failing = _behind(scheduler.warehouse, {number(each) for each in scheduler.troubles})
         self._held = _behind(scheduler.warehouse, {number(each) for each in held})
         self._silent = _behind(scheduler.warehouse, {number(each) for each in silent_feeds(scheduler, now)})
 

@@ -1,29 +1,46 @@
 """What Airflow loads at start, by the `airflow.plugins` entry point."""
 
+import threading
+from asyncio import to_thread
 from typing import Any, ClassVar
 
 from airflow.plugins_manager import AirflowPlugin
 
 
 class Page:
-    """Freshet's page and API. Every process of Airflow's loads plugins; only the api-server needs this, when asked."""
+    """Freshet's page and API. Every process of Airflow's loads plugins; only the api-server needs this."""
 
     def __init__(self) -> None:
         self._app: Any = None
+        self._making = threading.Lock()
+
+    def app(self) -> Any:
+        with self._making:
+            if self._app is None:
+                from scheduler_plugin.web.app import make_app
+
+                self._app = make_app()
+            return self._app
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if self._app is None:
-            from scheduler_plugin.web.app import make_app
+        app = self._app or await to_thread(self.app)
+        await app(scope, receive, send)
 
-            self._app = make_app()
-        await self._app(scope, receive, send)
+    def made_ready(self, around: Any) -> Any:
+        """A middleware that is none: the api-server, and nobody else, sets its middlewares up as it starts."""
+        threading.Thread(target=self.app, name="freshet-page", daemon=True).start()
+        return around
+
+
+PAGE = Page()
 
 
 class FreshetPlugin(AirflowPlugin):
     """Freshet in Airflow: a page in the navigation, and a tab on every DAG that shows the DAG's object."""
 
     name = "freshet"
-    fastapi_apps: ClassVar[list[Any]] = [{"name": "freshet", "app": Page(), "url_prefix": "/freshet"}]
+    fastapi_apps: ClassVar[list[Any]] = [{"name": "freshet", "app": PAGE, "url_prefix": "/freshet"}]
+    fastapi_root_middlewares: ClassVar[list[Any]] = [{"name": "freshet", "middleware": PAGE.made_ready}]
     external_views: ClassVar[list[Any]] = [
         {
             "name": "Freshet",

@@ -8,6 +8,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from scheduler_plugin.brain import (
     AccessChanged,
@@ -17,6 +18,7 @@ from scheduler_plugin.brain import (
     JobFailed,
     JobFinished,
     JobStarted,
+    LimitChanged,
     Released,
     UpdateArrived,
     Warehouse,
@@ -36,6 +38,8 @@ from scheduler_plugin.store.objects import CatalogRow, ObjectRow
 
 #: The longest pause after failures, in seconds.
 LONGEST_PAUSE = 300.0
+#: After a job that found no Spark: that it will be back is worth a look every few seconds.
+AWAY_PAUSE = 5.0
 
 
 @dataclass(slots=True)
@@ -60,6 +64,8 @@ class Scheduler:
         self.policy = Slots(catalog.settings, self.rows)
         self.running: dict[str, Running] = {}
         self.troubles: dict[str, Trouble] = {}
+        #: Whether the last job that ended found no Spark to run it.
+        self.spark_away = False
         self.holds = Holds()
         #: Why nothing at all may start: who paused everything, in words; None when nobody has.
         self.stopped: str | None = None
@@ -85,6 +91,8 @@ class Scheduler:
         #: What was read lately, in the order of the clock cache; not from the log, so only for a choice of now.
         self.hot: Sequence[str] = ()
         self._told: dict[str, tuple[bool, float]] = {}
+        #: The policy of the catalog that the log last told of.
+        self.policy_told: Mapping[str, Any] | None = None
 
     # Following the log ------------------------------------------------------------------------------------------
 
@@ -92,6 +100,8 @@ class Scheduler:
         """Takes one event in. Returns what changed in the freshness of objects, as of that event."""
         name = logged.object
         self.pass_time(logged.at.timestamp())
+        if logged.kind == EventKind.CATALOG_CHANGED:
+            self._change_policy(logged)
         if name is None and logged.kind in (EventKind.HELD, EventKind.RELEASED):
             self.stopped = told(logged.body) if logged.kind == EventKind.HELD else None
         if name is None or name not in self.rows:
@@ -134,6 +144,14 @@ class Scheduler:
         if self.demands.open:
             self._note(self.demands.met(self.warehouse), logged.at)
         return list(self._changes(name, logged.at))
+
+    def _change_policy(self, logged: LoggedEvent) -> None:
+        """A policy begins with what waits when it is chosen: FIFO has no queue of what another one has done before."""
+        told = logged.body.get("policy", self.policy_told)
+        if self.policy_told is not None and told != self.policy_told:
+            self.policy = Slots(self.settings, self.rows)
+            self.policy.follow(self.warehouse, logged.at.timestamp())
+        self.policy_told = told
 
     def standing(self, at: datetime) -> list[Change]:
         """Every object as it stands."""
@@ -203,6 +221,7 @@ class Scheduler:
             seconds, written = float(logged.body["slot_seconds"]), int(logged.body.get("bytes_out", 0))
             self.burst.finished(name, seconds=seconds, bytes_out=written)
         self.troubles.pop(name, None)
+        self.spark_away = False
         if logged.body.get("quarantined_files"):
             self.blocked[name] = logged.body["quarantined_files"]
         else:
@@ -221,8 +240,14 @@ class Scheduler:
         self._note(self.demands.job_ended(name, failed=True), logged.at)
         if self.burst is not None:
             self.burst.failed(name)
-        failures = self.troubles[name].failures + 1 if name in self.troubles else 1
-        self.troubles[name] = Trouble(failures=failures, at=at, until=at + min(2.0**failures, LONGEST_PAUSE))
+        self.spark_away = bool(logged.body.get("away"))
+        failures = self.troubles[name].failures if name in self.troubles else 0
+        if self.spark_away:
+            pause = AWAY_PAUSE
+        else:
+            failures += 1
+            pause = min(2.0**failures, LONGEST_PAUSE)
+        self.troubles[name] = Trouble(failures=failures, at=at, until=at + pause)
         self.hold(name, FAILING, at)
 
     def _learn_cost(self, name: str, at: float, slot_seconds: float, updates: int) -> None:
@@ -244,6 +269,14 @@ class Scheduler:
         if not kept:
             del self.overrides[name]
         self._reweigh(name, before, at)
+        self.tell_limit(name, at)
+
+    def tell_limit(self, name: str, at: float) -> None:
+        """Tells the brain the limit that somebody set for a while, or the catalog's."""
+        override = self.overrides.get(name, {}).get("limit")
+        limit = override.value if override else self.rows[name].spec["staleness_limit"]
+        if self.warehouse.limits.get(self.warehouse.number(name)) != limit:
+            self._apply(LimitChanged(object=name, at=at, limit=limit))
 
     def _reweigh(self, name: str, before: float, at: float) -> None:
         """Popularity is reads times weight."""
@@ -264,6 +297,7 @@ class Scheduler:
             if not kept:
                 del self.overrides[name]
             self._reweigh(name, before, now)
+            self.tell_limit(name, now)
 
     def weight(self, name: str) -> float:
         """How much an object's readers matter, as it stands."""

@@ -7,11 +7,12 @@ twice in a row to begin, and to be gone twice in a row to be over, so that what 
 from collections.abc import Collection
 
 from scheduler_plugin.live.outlook import Breach, breaches, silent_feeds
-from scheduler_plugin.live.scheduler import Scheduler
+from scheduler_plugin.live.scheduler import AWAY_PAUSE, Scheduler
 from scheduler_plugin.store.incidents import Condition
 
 Key = tuple[str, str | None]
 
+OVERLOAD: Key = ("overload", None)
 #: So many failures in a row are worth telling.
 FAILURES = 3
 #: How many are looked at to find those that are given up first.
@@ -27,6 +28,9 @@ class Watch:
         self.open: set[Key] = set(open_incidents)
         self._seen_once: set[Key] = set()
         self._missed_once: set[Key] = set()
+        #: The open overload as it stands now, where it is another one than at the last look: who is given up changes.
+        self.other_overload: Condition | None = None
+        self._given_up: object = None
 
     def look(self, scheduler: Scheduler, now: float) -> tuple[list[Condition], list[Key]]:
         """What has begun, and what is over."""
@@ -38,6 +42,10 @@ class Watch:
         self._seen_once, self._missed_once = new, gone
         self.open |= {each.key for each in begun}
         self.open -= set(over)
+        overload = found.get(OVERLOAD) if OVERLOAD in self.open else None
+        given_up = None if overload is None else overload.body["given_up"]
+        self.other_overload = overload if given_up != self._given_up else None
+        self._given_up = given_up
         return begun, over
 
 
@@ -54,6 +62,9 @@ def conditions(scheduler: Scheduler, now: float) -> list[Condition]:
             pause = max(trouble.until - now, 0.0)
             told = f"The last {trouble.failures} jobs on {name} failed; it is tried again in {pause:.0f} s."
             found.append(_condition("failing", name, told, failures=trouble.failures, until=trouble.until))
+    if scheduler.spark_away:
+        told = f"No Spark answers: no job can run. It is asked again every {AWAY_PAUSE:.0f} s."
+        found.append(_condition("failing", None, told))
     for name, files in scheduler.blocked.items():
         told = f"{files} file(s) of the last batch of {name} are in quarantine: `freshet quarantine` shows why."
         found.append(_condition("blocked_batch", name, told, files=files))

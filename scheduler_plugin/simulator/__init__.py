@@ -1,7 +1,7 @@
 """Drives the brain over a workload, and judges policies without a warehouse at hand.
 
 A model is one of the papers' worlds. Its module has `POLICIES`, whose keys are the policies' names, and
-`simulate(workload, policy, params)`, which answers with the result object or raises `WorkloadError`.
+`simulate(workload, policy, params, tell)`, which answers with the result object or raises `WorkloadError`.
 Adding a model touches the table below, one file and its tests.
 """
 
@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Protocol, cast
 
+from scheduler_plugin.simulator.progress import Tell, silent
+
 
 class Model(Protocol):
     """What a model's module provides."""
@@ -17,8 +19,10 @@ class Model(Protocol):
     #: Policy name -> whatever the module needs to run it.
     POLICIES: Mapping[str, object]
 
-    def simulate(self, workload: dict[str, object], policy: str, params: dict[str, str]) -> dict[str, object]:
-        """Runs one policy over one workload."""
+    def simulate(
+        self, workload: dict[str, object], policy: str, params: dict[str, str], tell: Tell = silent
+    ) -> dict[str, object]:
+        """Runs one policy over one workload, and tells how far it is."""
 
 
 #: Model -> the module that runs it, imported only when asked for.

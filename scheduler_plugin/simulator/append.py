@@ -16,6 +16,7 @@ from scheduler_plugin.brain.policy import Policy
 from scheduler_plugin.brain.warehouse import Warehouse
 from scheduler_plugin.simulator import batching
 from scheduler_plugin.simulator.drive import Drive, in_range
+from scheduler_plugin.simulator.progress import Tell, silent, told
 from scheduler_plugin.simulator.result import result
 from scheduler_plugin.simulator.workload import Fields, Params, WorkloadError, unique
 
@@ -32,7 +33,9 @@ POLICIES: Mapping[str, type[Policy]] = MappingProxyType(
 )
 
 
-def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -> dict[str, object]:
+def simulate(
+    workload: dict[str, object], policy: str, params: dict[str, str], tell: Tell = silent
+) -> dict[str, object]:
     """Runs one policy over one workload."""
     given = Params(params)
     given.finish()
@@ -41,7 +44,7 @@ def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -
     horizon = fields.number("horizon", minimum=0) if fields.has("horizon") else None
     tables, releases = read_tables(fields)
     warehouse = Warehouse(tables, slots=slots, until=math.inf if horizon is None else horizon)
-    drive = Drive(warehouse, POLICIES[policy](), arrivals(tables, releases))
+    drive = Drive(warehouse, POLICIES[policy](), told(arrivals(tables, releases), sum(map(len, releases)), tell))
     try:
         drive.advance()
         metrics = measured(warehouse, horizon)

@@ -8,7 +8,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from scheduler_plugin.brain.policy import Choice, Lane, Ranked
+from scheduler_plugin.brain.lane import Entry, Lane
+from scheduler_plugin.brain.policy import Choice, Ranked
 from scheduler_plugin.brain.warehouse import Warehouse
 
 
@@ -93,7 +94,7 @@ class WeightedStaleness(Batching):
     def choose(self, warehouse: Warehouse, now: float, free_slots: Sequence[int]) -> list[Choice]:
         self._catch_up(warehouse)
         choices: list[Choice] = []
-        taken: list[tuple[Lane, tuple[float, int]]] = []
+        taken: list[tuple[Lane, Entry]] = []
         for slot in free_slots:
             firsts = [(lane, entry) for lane in self._lanes.values() if (entry := lane.peek(warehouse.ready))]
             if not firsts:

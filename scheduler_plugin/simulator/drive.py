@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from scheduler_plugin.brain.events import JobFinished, JobStarted, UpdateArrived
 from scheduler_plugin.brain.policy import Choice, Policy
 from scheduler_plugin.brain.warehouse import Warehouse
-from scheduler_plugin.simulator.result import Ran
+from scheduler_plugin.simulator.result import Schedule
 from scheduler_plugin.simulator.workload import WorkloadError
 
 
@@ -23,7 +23,7 @@ class Drive:
         self.warehouse = warehouse
         self.policy = policy
         #: Every job started so far, in order.
-        self.schedule: list[Ran] = []
+        self.schedule = Schedule()
         self._arrivals = iter(arrivals)
         self._next = next(self._arrivals, None)
         #: What runs: (end, slot, object).
@@ -63,7 +63,7 @@ class Drive:
         taken = len(warehouse.running[position].batch) if warehouse.graph.tables[position] else None
         self._free.remove(choice.slot)
         heapq.heappush(self._running, (end, choice.slot, choice.object))
-        self.schedule.append(Ran(start=now, end=end, object=choice.object, slot=choice.slot, updates=taken))
+        self.schedule.note(now, end, choice.object, choice.slot, updates=taken)
 
 
 def in_range(metrics: dict[str, object]) -> dict[str, object]:

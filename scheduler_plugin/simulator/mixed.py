@@ -15,21 +15,24 @@ from scheduler_plugin.brain.policies import POLICIES
 from scheduler_plugin.brain.policy import Policy
 from scheduler_plugin.brain.warehouse import Warehouse
 from scheduler_plugin.simulator.drive import Drive, in_range
+from scheduler_plugin.simulator.progress import Tell, silent, told
 from scheduler_plugin.simulator.result import result
 from scheduler_plugin.simulator.workload import Fields, Params, WorkloadError, unique
 
 __all__ = ["POLICIES", "run", "simulate"]
 
 
-def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -> dict[str, object]:
+def simulate(
+    workload: dict[str, object], policy: str, params: dict[str, str], tell: Tell = silent
+) -> dict[str, object]:
     """Runs one policy over one workload."""
     given = Params(params)
     given.finish()
-    drive, metrics = run(workload, POLICIES[policy]())
+    drive, metrics = run(workload, POLICIES[policy](), tell)
     return result(policy=policy, model="mixed", schedule=drive.schedule if given.schedule else None, metrics=metrics)
 
 
-def run(workload: dict[str, object], policy: Policy) -> tuple[Drive, dict[str, object]]:
+def run(workload: dict[str, object], policy: Policy, tell: Tell = silent) -> tuple[Drive, dict[str, object]]:
     """Runs any policy object over one workload; answers with the finished drive and the measures."""
     fields = Fields(workload)
     slots = fields.slots()
@@ -40,7 +43,7 @@ def run(workload: dict[str, object], policy: Policy) -> tuple[Drive, dict[str, o
         warehouse = Warehouse([*tables, *views], slots=slots, until=math.inf if horizon is None else horizon)
     except GraphError as error:
         raise WorkloadError(f"views: {error}") from None
-    drive = Drive(warehouse, policy, arrivals(tables, releases))
+    drive = Drive(warehouse, policy, told(arrivals(tables, releases), sum(map(len, releases)), tell))
     try:
         drive.advance()
         metrics = measured(warehouse, warehouse.now if horizon is None else horizon)

@@ -1,9 +1,8 @@
 """Model `operators`: tuples move along paths of operators, one unit of work at a time, and the backlog takes memory.
 
 Paper 003. Tuples of a path keep their order under every policy here, so each operator has a queue whose head is the
-only tuple it may have begun. Sizes are read as the decimals they are written as and added up exactly.
-
-Beyond the contract, `joins` names pairs of operators that are one join of two streams: see `Join`.
+only tuple it may have begun. Sizes are added up exactly. What a workload may say is read in `operator_paths`; beyond
+the contract, two operators may be one join of two streams: see `Join`.
 """
 
 import heapq
@@ -18,8 +17,10 @@ from types import MappingProxyType
 from typing import Protocol
 
 from scheduler_plugin.brain.chart import Point, chain_priorities, greedy_priorities
-from scheduler_plugin.simulator.result import Ran, result
-from scheduler_plugin.simulator.workload import Fields, Params, WorkloadError, finite, kind, one_of, unique, whole
+from scheduler_plugin.simulator.operator_paths import Place, read_paths
+from scheduler_plugin.simulator.progress import Tell, silent, told
+from scheduler_plugin.simulator.result import Schedule, result
+from scheduler_plugin.simulator.workload import Fields, Params, WorkloadError, one_of
 
 #: More units of work than anyone waits for; also the longest memory series.
 MOST_STEPS = 10_000_000
@@ -89,8 +90,7 @@ class Workload:
     charts: list[list[Point]]
     #: (instant, path, count), in order of time.
     arrivals: list[tuple[int, int, int]]
-    #: Pairs of (path, operator).
-    joins: list[tuple[tuple[int, int], tuple[int, int]]]
+    joins: list[tuple[Place, Place]]
     #: None: until all is done.
     horizon: int | None
 
@@ -154,11 +154,13 @@ class RoundRobin:
         return None
 
 
-def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -> dict[str, object]:
+def simulate(
+    workload: dict[str, object], policy: str, params: dict[str, str], tell: Tell = silent
+) -> dict[str, object]:
     given = Params(params)
     given.finish()
     read = read_workload(Fields(workload))
-    memory, schedule = work(read, POLICIES[policy](read.charts), keep=given.schedule)
+    memory, schedule = work(read, POLICIES[policy](read.charts), keep=given.schedule, tell=tell)
     metrics = {"peak": max(memory), "integral": math.fsum(memory)}
     return result(
         policy=policy,
@@ -172,62 +174,21 @@ def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -
 def read_workload(fields: Fields) -> Workload:
     if fields.slots() != 1:
         raise WorkloadError("slots must be 1: one operator works at a time")
-    names, charts = [], []
-    for path in fields.objects("paths"):
-        names.append(path.text("id"))
-        charts.append(read_chart(path))
-    unique(names, "paths")
-    places = {name: place for place, name in enumerate(names)}
+    paths = read_paths(fields)
     arrivals = []
     for arrival in fields.objects("arrivals"):
         at = math.ceil(arrival.number("t", minimum=0))
-        name = one_of(arrival.get("path"), arrival.path("path"), places)
-        arrivals.append((at, places[name], arrival.whole("n", 1, minimum=0)))
+        name = one_of(arrival.get("path"), arrival.path("path"), paths.places)
+        arrivals.append((at, paths.places[name], arrival.whole("n", 1, minimum=0)))
     arrivals.sort(key=lambda arrival: arrival[0])
     horizon = math.floor(fields.number("horizon", minimum=0)) if fields.has("horizon") else None
-    needed = sum(count * charts[path][-1][0] for _, path, count in arrivals) + (arrivals[-1][0] if arrivals else 0)
+    needed = sum(count * paths.charts[path][-1][0] for _, path, count in arrivals)
+    needed += arrivals[-1][0] if arrivals else 0
     if (needed if horizon is None else horizon) > MOST_STEPS:
         raise WorkloadError(f"horizon: the run would take more than {MOST_STEPS:,} steps; give a horizon below that")
     return Workload(
-        names=names, charts=charts, arrivals=arrivals, joins=read_joins(fields, places, charts), horizon=horizon
+        names=list(paths.places), charts=paths.charts, arrivals=arrivals, joins=paths.joins, horizon=horizon
     )
-
-
-def read_chart(path: Fields) -> list[Point]:
-    """The points of a path, checked: from (0, 1) through growing whole times to size 0."""
-    points: list[Point] = []
-    for place, entry in enumerate(path.items("points")):
-        where = f"{path.path('points')}[{place}]"
-        if not isinstance(entry, list) or len(entry) != 2:
-            raise WorkloadError(f"{where} must be a list of a time and a size, not {kind(entry)}")
-        time = whole(entry[0], f"{where}[0]", minimum=points[-1][0] + 1 if points else 0, maximum=None if points else 0)
-        size = finite(entry[1], f"{where}[1]", minimum=0)
-        # A size is the decimal that was written, so that equal slopes are equal.
-        points.append((time, Fraction(repr(size))))
-    if len(points) < 2 or points[0][1] != 1 or points[-1][1] != 0:
-        raise WorkloadError(f"{path.path('points')} must lead from [0, 1] to a size of 0")
-    return points
-
-
-def read_joins(
-    fields: Fields, places: Mapping[str, int], charts: list[list[Point]]
-) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    joins: list[tuple[tuple[int, int], tuple[int, int]]] = []
-    taken: set[tuple[int, int]] = set()
-    for join in fields.objects("joins", []):
-        sides = []
-        for side in ("left", "right"):
-            given = Fields(join.get(side), join.path(side))
-            path = places[one_of(given.get("path"), given.path("path"), places)]
-            operator = given.whole("operator", minimum=0, maximum=len(charts[path]) - 2)
-            if (path, operator) in taken:
-                raise WorkloadError(f"{join.path(side)}: that operator is in a join already")
-            taken.add((path, operator))
-            sides.append((path, operator))
-        if sides[0][0] == sides[1][0]:
-            raise WorkloadError(f"{join.where}: the two sides must be on two paths")
-        joins.append((sides[0], sides[1]))
-    return joins
 
 
 def build(workload: Workload, unit: int) -> list[list[Operator]]:
@@ -253,30 +214,32 @@ def build(workload: Workload, unit: int) -> list[list[Operator]]:
     return paths
 
 
-def work(workload: Workload, policy: Policy, *, keep: bool) -> tuple[list[float], list[Ran]]:
+def work(workload: Workload, policy: Policy, *, keep: bool, tell: Tell) -> tuple[list[float], Schedule]:
     """The memory at each instant, and the schedule, one entry for each unit of work."""
     unit = math.lcm(*(size.denominator for chart in workload.charts for _, size in chart))
     paths = build(workload, unit)
     memory: list[float] = []
-    schedule: list[Ran] = []
-    used = now = arrived = number = 0
+    schedule = Schedule(whole=True)
+    used = now = number = 0
+    coming = told(workload.arrivals, len(workload.arrivals), tell)
+    arriving = next(coming, None)
     while True:
-        while arrived < len(workload.arrivals) and workload.arrivals[arrived][0] <= now:
-            _, path, count = workload.arrivals[arrived]
+        while arriving is not None and arriving[0] <= now:
+            _, path, count = arriving
             if count:
                 used += count * paths[path][0].before
                 move(policy, paths[path][0], number, count)
             number += count
-            arrived += 1
+            arriving = next(coming, None)
         memory.append(used / unit)
         if now == workload.horizon:
             return memory, schedule
         operator = policy.choose()
-        if operator is None and arrived == len(workload.arrivals) and workload.horizon is None:
+        if operator is None and arriving is None and workload.horizon is None:
             return memory, schedule
         if operator is not None:
             if keep:
-                schedule.append(Ran(start=now, end=now + 1, object=workload.names[operator.path], slot=0))
+                schedule.note(now, now + 1, workload.names[operator.path], 0)
             used += step(policy, operator)
         now += 1
 

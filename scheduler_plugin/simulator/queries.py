@@ -6,7 +6,7 @@ depends on the update are worth their cost, so these are the items of its knapsa
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler_plugin.brain import knapsack, preference
-from scheduler_plugin.simulator.result import Ran, result
+from scheduler_plugin.simulator.progress import Tell, silent
+from scheduler_plugin.simulator.result import Schedule, result
 from scheduler_plugin.simulator.workload import Fields, Params, WorkloadError, finite, kind, unique
 
 Positions = npt.NDArray[np.int64]
@@ -45,7 +46,9 @@ class Update:
     dependents: Positions
 
 
-def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -> dict[str, object]:
+def simulate(
+    workload: dict[str, object], policy: str, params: dict[str, str], tell: Tell = silent
+) -> dict[str, object]:
     given = Params(params)
     fields = Fields(workload)
     bound = given.whole("B", 0, minimum=0) if given.has("B") else None
@@ -167,20 +170,22 @@ def updates_first(queries: list[Query], updates: list[Update], _bound: int | Non
     return [len(queries)] * len(updates)
 
 
-def lay_out(queries: list[Query], updates: list[Update], positions: list[int]) -> Iterator[Ran]:
+def lay_out(queries: list[Query], updates: list[Update], positions: list[int]) -> Schedule:
     """The schedule: updates of one position in declaration order, then the query they wait before."""
     waiting: list[list[Update]] = [[] for _ in range(len(queries) + 1)]
     for update, position in zip(updates, positions, strict=True):
         waiting[position].append(update)
+    schedule = Schedule(whole=True)
     now = 0
     for position in range(len(queries), -1, -1):
         for update in waiting[position]:
-            yield Ran(start=now, end=now + update.cost, object=update.name, slot=0)
+            schedule.note(now, now + update.cost, update.name, 0)
             now += update.cost
         if position:
             query = queries[-position]
-            yield Ran(start=now, end=now + query.duration, object=query.name, slot=0)
+            schedule.note(now, now + query.duration, query.name, 0)
             now += query.duration
+    return schedule
 
 
 Policy = Callable[[list[Query], list[Update], int | None], list[int]]

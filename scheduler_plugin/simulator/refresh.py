@@ -9,7 +9,7 @@ import heapq
 import math
 from array import array
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
@@ -18,8 +18,11 @@ import numpy as np
 from scheduler_plugin.brain.graph import Graph, GraphError
 from scheduler_plugin.brain.measures import Measures
 from scheduler_plugin.brain.objects import Declared, Table, View
+from scheduler_plugin.brain.policies.fifo import Plan
+from scheduler_plugin.brain.popularity import Popularity
 from scheduler_plugin.simulator.drive import in_range
-from scheduler_plugin.simulator.result import Ran, result
+from scheduler_plugin.simulator.progress import Tell, silent, told
+from scheduler_plugin.simulator.result import Schedule, result
 from scheduler_plugin.simulator.workload import Fields, Params, WorkloadError, kind, unique
 
 
@@ -109,6 +112,7 @@ class Qoda:
         self._arrivals: deque[int] = deque()
         self._heap: list[tuple[float, int]] = []
         self._queued = bytearray(len(world.graph))
+        self._popularity = Popularity(world.graph, world.access)
         self._impact: dict[int, float] = {}
 
     def arrived(self, relation: int) -> None:
@@ -153,8 +157,7 @@ class Qoda:
         found = self._impact.get(position)
         if found is None:
             cost = self.world.cost[position]
-            popularity = self.world.graph.popularity(position, self.world.access)
-            found = self._impact[position] = popularity / cost if cost else math.inf
+            found = self._impact[position] = self._popularity.of(position) / cost if cost else math.inf
         return found
 
 
@@ -167,106 +170,100 @@ class Fifo:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        #: Updates with operations that have not started, oldest first.
-        self._open: deque[Propagation] = deque()
-        #: What runs -> the update it runs for.
-        self._serves: dict[int, Propagation] = {}
         self._plans: dict[int, Plan] = {}
+        #: What each update sets in motion; updates are numbered as they arrive.
+        self._updates: list[Plan] = []
+        #: How many relations' operations have started.
+        self._begun = 0
+        #: Object -> the updates whose operation on it is not done, oldest first.
+        self._queues: dict[int, deque[int]] = {}
+        #: Object -> the latest update whose operation on it is done.
+        self._done: dict[int, int] = {}
+        #: (update, place in its plan, object) of what may start as far as the queue is concerned.
+        self._heads: list[tuple[int, int, int]] = []
 
-    def plan(self, relation: int) -> list[int]:
-        """The relation and its descendants in the order in which they come: by level, then by declaration."""
-        levels = self.world.graph.levels_below(relation)
-        return [relation, *sorted(levels, key=lambda each: (levels[each], each))]
+    def rank(self) -> Callable[[int], float] | None:
+        """By what an update's views are ordered; None for by level."""
+        return None
 
     def arrived(self, relation: int) -> None:
-        if relation not in self._plans:
-            self._plans[relation] = Plan(self.world.graph, self.plan(relation))
-        self._open.append(Propagation(self._plans[relation]))
+        plan = self._plans.get(relation)
+        if plan is None:
+            plan = self._plans[relation] = Plan.of(self.world.graph, relation, self.rank())
+            for each in plan.places:
+                self._queues.setdefault(each, deque())
+        number = len(self._updates)
+        self._updates.append(plan)
+        queues = self._queues
+        for each in plan.places:
+            queues[each].append(number)
+        if len(queues[relation]) == 1:
+            self._look(relation)
 
     def finished(self, position: int, freed: list[int]) -> None:
-        self._serves.pop(position).finished.add(position)
+        number = self._done[position] = self._queues[position].popleft()
+        self._look(position)
+        for each in self._updates[number].below.get(position, ()):
+            if self._queues[each][0] == number:
+                self._look(each)
 
     def take(self, now: float) -> int | None:
-        passed: set[int] = set()
-        for update in self._open:
-            for place, position in enumerate(update.unstarted):
-                idle = position not in passed and position not in self.world.running
-                if idle and update.plan.above[position] <= update.finished:
-                    update.unstarted = update.unstarted[:place] + update.unstarted[place + 1 :]
-                    if not update.unstarted:
-                        self._open.remove(update)
-                    self._serves[position] = update
-                    return position
-                if self.world.in_order and self.world.graph.tables[position]:
-                    return None  # later updates have to wait for this relation
-                passed.add(position)
-        return None
+        if not self._heads:
+            return None
+        number, _, position = self._heads[0]
+        if self.world.graph.tables[position]:
+            if self.world.in_order and number != self._begun:
+                return None  # an earlier update of another relation has to wait, and all later ones with it
+            self._begun += 1
+        heapq.heappop(self._heads)
+        return position
+
+    def _look(self, position: int) -> None:
+        """Puts the object's next operation among the heads if nothing of its update stands before it."""
+        waiting = self._queues[position]
+        if waiting:
+            number = waiting[0]
+            plan = self._updates[number]
+            if all(self._done.get(each, -1) >= number for each in plan.above[position]):
+                heapq.heappush(self._heads, (number, plan.places[position], position))
 
 
 class FifoPop(Fifo):
     """FIFO, but of an update's views the most accessed first, among those whose ancestors are done."""
 
-    def plan(self, relation: int) -> list[int]:
-        below = self.world.graph.descendants(relation)
-        return [relation, *sorted(below, key=lambda each: (-self.world.access[each], each))]
-
-
-class Plan:
-    """What an update of one relation sets in motion."""
-
-    __slots__ = ("above", "order")
-
-    def __init__(self, graph: Graph, order: list[int]) -> None:
-        self.order = [each for each in order if not graph.virtual[each]]
-        #: Operation -> the operations of the plan that it reads; virtual views are looked through.
-        self.above: dict[int, set[int]] = {}
-        for each in sorted(order, key=lambda each: graph.level[each]):
-            read = [parent for parent in graph.parents[each] if parent in self.above]
-            looked_through = [self.above[parent] if graph.virtual[parent] else {parent} for parent in read]
-            self.above[each] = set().union(*looked_through)
-
-
-class Propagation:
-    """One update on its way through the views."""
-
-    __slots__ = ("finished", "plan", "unstarted")
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        #: The plan's own list until something starts: most of a long queue has not begun.
-        self.unstarted = plan.order
-        self.finished: set[int] = set()
+    def rank(self) -> Callable[[int], float]:
+        return lambda position: -self.world.access[position]
 
 
 class Run:
     """One policy over one list of updates, in order of time."""
 
-    def __init__(self, world: World, order: Order, updates: list[tuple[float, int]], *, keep: bool) -> None:
+    def __init__(self, world: World, order: Order, updates: Iterable[tuple[float, int]], *, keep: bool) -> None:
         self.world = world
         self.order = order
         #: Every operation started so far, when they are kept.
-        self.schedule: list[Ran] | None = [] if keep else None
-        self._updates = updates
-        self._next = 0
+        self.schedule = Schedule() if keep else None
+        self._updates = iter(updates)
+        self._next = next(self._updates, None)
         self._running: list[tuple[float, int, int]] = []
         self._free = list(range(world.slots))
 
     def advance(self, until: float = math.inf) -> None:
         """Takes in everything up to and at `until`: at each instant ends, then arrivals, then starts."""
-        world, order, running, updates = self.world, self.order, self._running, self._updates
+        world, order, running = self.world, self.order, self._running
         while True:
             now = running[0][0] if running else math.inf
-            if self._next < len(updates):
-                now = min(now, updates[self._next][0])
+            if self._next is not None:
+                now = min(now, self._next[0])
             if now > until or now == math.inf:
                 return
             while running and running[0][0] == now:
                 _, slot, position = heapq.heappop(running)
                 heapq.heappush(self._free, slot)
                 order.finished(position, world.finish(position, now))
-            while self._next < len(updates) and updates[self._next][0] == now:
-                relation = updates[self._next][1]
-                self._next += 1
+            while self._next is not None and self._next[0] == now:
+                relation = self._next[1]
+                self._next = next(self._updates, None)
                 world.arrive(relation, now)
                 order.arrived(relation)
             while self._free and (chosen := order.take(now)) is not None:
@@ -282,7 +279,7 @@ class Run:
         heapq.heappush(self._running, (end, slot, position))
         if self.schedule is not None:
             updates = 1 if self.world.graph.tables[position] else None
-            self.schedule.append(Ran(start=now, end=end, object=name, slot=slot, updates=updates))
+            self.schedule.note(now, end, name, slot, updates=updates)
 
 
 def _optimal(world: World, updates: list[tuple[float, int]]) -> Order:
@@ -301,7 +298,9 @@ POLICIES: Mapping[str, Callable[[World, list[tuple[float, int]]], Order]] = Mapp
 )
 
 
-def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -> dict[str, object]:
+def simulate(
+    workload: dict[str, object], policy: str, params: dict[str, str], tell: Tell = silent
+) -> dict[str, object]:
     """Runs one policy over one workload."""
     given = Params(params)
     in_order = given.choice("relation_order", ("arrival", "any"), "arrival") == "arrival"
@@ -317,7 +316,8 @@ def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -
     except GraphError as error:
         raise WorkloadError(f"objects: {error}") from None
     updates = read_updates(fields, world.graph)
-    run = Run(world, POLICIES[policy](world, updates), updates, keep=given.schedule)
+    coming = told(updates, len(updates), tell)
+    run = Run(world, POLICIES[policy](world, updates), coming, keep=given.schedule)
     series = qod_by_step(run, every) if every else None
     run.advance()
     views = [position for position in range(len(objects)) if not world.graph.tables[position]]

@@ -7,13 +7,14 @@ operation in milliseconds, as in the paper's table of parameters.
 
 import heapq
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from scheduler_plugin.brain.clock import ClockCache
 from scheduler_plugin.brain.versions import Effort, Odrtb, Orad, Reader, Rule, Versions
-from scheduler_plugin.simulator.result import Ran, result
+from scheduler_plugin.simulator.progress import Tell, silent, told
+from scheduler_plugin.simulator.result import Schedule, result
 from scheduler_plugin.simulator.workload import Fields, Params, WorkloadError, finite, kind, whole
 
 #: Servers and base objects beyond this are a mistake in the workload, not a machine.
@@ -70,12 +71,14 @@ class Workload:
     horizon: float
 
 
-def simulate(workload: dict[str, object], policy: str, params: dict[str, str]) -> dict[str, object]:
+def simulate(
+    workload: dict[str, object], policy: str, params: dict[str, str], tell: Tell = silent
+) -> dict[str, object]:
     given = Params(params)
     given.finish()
     read = read_workload(Fields(workload))
     machine = Machine(workload=read, rule=POLICIES[policy](read.delta))
-    machine.run()
+    machine.run(told(read.transactions, len(read.transactions), tell))
     schedule = machine.schedule if given.schedule else None
     return result(policy=policy, model="versions", metrics=machine.metrics(), schedule=schedule)
 
@@ -162,7 +165,7 @@ class Machine:
     active: int = 0
     started: dict[int, Reader] = field(default_factory=dict)
     maintaining: bool = False
-    schedule: list[Ran] = field(default_factory=list)
+    schedule: Schedule = field(default_factory=Schedule)
     prunings: int = 0
     versions_seen: int = 0
     reads: int = 0
@@ -175,25 +178,24 @@ class Machine:
         self.cache = ClockCache(self.workload.cache_places if self.rule.favours_newest else 0)
         self.free = list(range(self.workload.servers))
 
-    def run(self) -> None:
+    def run(self, coming: Iterator[Transaction]) -> None:
         """At one instant: completions, then arrivals, then dispatch."""
-        updates, transactions = self.workload.updates, self.workload.transactions
-        updated = arrived = 0
+        updates, updated, arriving = self.workload.updates, 0, next(coming, None)
         while True:
             while self.running and self.running[0][0] <= self.now:
                 self.complete()
             while updated < len(updates) and updates[updated][0] <= self.now:
                 self.versions.arrive(updates[updated][1], updates[updated][0])
                 updated += 1
-            while arrived < len(transactions) and transactions[arrived].arrival <= self.now:
-                self.queue(transactions[arrived])
+            while arriving is not None and arriving.arrival <= self.now:
+                self.queue(arriving)
                 self.active += 1
-                arrived += 1
+                arriving = next(coming, None)
             self.dispatch()
             self.now = min(
                 self.running[0][0] if self.running else math.inf,
                 updates[updated][0] if updated < len(updates) else math.inf,
-                transactions[arrived].arrival if arrived < len(transactions) else math.inf,
+                arriving.arrival if arriving is not None else math.inf,
             )
             if self.now > self.workload.horizon or self.now == math.inf:
                 return
@@ -276,7 +278,7 @@ class Machine:
                 f"the operation on object {name} that starts at {self.now:g} ends past the largest number"
             )
         heapq.heappush(self.running, (end, slot, transaction))
-        self.schedule.append(Ran(start=self.now, end=end, object=name, slot=slot))
+        self.schedule.note(self.now, end, name, slot)
 
     def count(self, effort: Effort) -> None:
         parents = self.workload.costs.full

@@ -1,6 +1,6 @@
 """What became of one object over time: its staleness, what arrived, what ran, what it cost, how good it was."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -236,9 +236,14 @@ class DecisionDetail:
 
 
 def decisions(
-    database: Database, *, object: str | None = None, before: int | None = None, failed: bool = False, limit: int = 50
+    database: Database,
+    *,
+    objects: Collection[str] | None = None,
+    before: int | None = None,
+    failed: bool = False,
+    limit: int = 50,
 ) -> list[DecisionDetail]:
-    """Decisions, newest first: of one object, older than one of them, or only those that failed."""
+    """Decisions, newest first: of these objects, older than one of them, or only those that failed."""
     wanted = select(
         Decision.id,
         Decision.object,
@@ -255,8 +260,8 @@ def decisions(
         Decision.finished_at,
         Decision.error,
     ).outerjoin(Batch, Batch.id == Decision.batch_id)
-    if object is not None:
-        wanted = wanted.where(Decision.object == object)
+    if objects is not None:
+        wanted = wanted.where(Decision.object.in_(objects))
     if before is not None:
         wanted = wanted.where(Decision.id < before)
     if failed:

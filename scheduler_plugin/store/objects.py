@@ -102,7 +102,8 @@ def take_in(database: Database, catalog: CatalogRow) -> bool:
                 taken_in_at=now,
             )
         )
-        log_events(connection, now, [(EventKind.CATALOG_CHANGED, None, {"fingerprint": catalog.fingerprint})])
+        body = {"fingerprint": catalog.fingerprint, "policy": catalog.settings.get("policy")}
+        log_events(connection, now, [(EventKind.CATALOG_CHANGED, None, body)])
     return True
 
 
@@ -130,3 +131,10 @@ def in_force(database: Database, *, at_event: int | None = None, backfills: bool
         return None
     objects = [ObjectRow(**each) for each in found.objects] + [ObjectRow(**row._mapping) for row in more]
     return CatalogRow(settings=found.settings, objects=objects)
+
+
+def settings_in_force(database: Database) -> Mapping[str, Any]:
+    """The catalog's settings alone, without its objects; empty before any was taken in."""
+    wanted = select(CatalogVersion.settings).order_by(CatalogVersion.id.desc()).limit(1)
+    with database.transaction() as connection:
+        return connection.execute(wanted).scalar_one_or_none() or {}

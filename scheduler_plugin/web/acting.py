@@ -15,7 +15,7 @@ from scheduler_plugin.catalog import landing_path
 from scheduler_plugin.live import announce as announcing
 from scheduler_plugin.live.quarantine import act
 from scheduler_plugin.live.scheduler import dag_id
-from scheduler_plugin.store import accesses, backfills, controls, demands
+from scheduler_plugin.store import accesses, backfill_plan, backfills, controls, demands
 from scheduler_plugin.store import quarantine as held
 from scheduler_plugin.store.standing import Standing
 from scheduler_plugin.web.access import Reader, note_action, require_editor
@@ -46,8 +46,8 @@ class RunNow(Because):
 
 
 class Weight(Because):
-    weight: float = Field(ge=0.001, le=1000)
-    minutes: float = Field(ge=0.1, le=7 * 24 * 60)
+    weight: Annotated[float, Field(ge=0.001, le=1000)] | None = Field(description="null: the catalog's again")
+    minutes: float = Field(60, ge=0.1, le=7 * 24 * 60)
 
 
 class OutOfQuarantine(BaseModel):
@@ -130,18 +130,20 @@ def router(desk: Desk) -> APIRouter:
 
     @routes.post("/objects/{name}/weight", response_model=Done)
     def weight(user: Reader, name: ObjectName, asked: Weight) -> Done:
-        """Lets it count for more, or less, for a while."""
+        """Lets it count for more, or less, for a while; or takes that back."""
         item = editable(user, name)
-        until = datetime.now(UTC) + timedelta(minutes=asked.minutes)
+        until = datetime.now(UTC) + timedelta(minutes=asked.minutes) if asked.weight is not None else None
         controls.override(desk.database, name, "weight", asked.weight, until=until, who=user.get_name(), why=asked.why)
         did(user, "weight", item, why=asked.why, weight=asked.weight, minutes=asked.minutes)
+        if until is None:
+            return Done(message=f"{name} weighs what the catalog says again.")
         return Done(message=f"{name} weighs {asked.weight:g} until {until:%H:%M} UTC.")
 
     @routes.post("/objects/{name}/backfill/preview", response_model=BackfillPreview)
     def preview(user: Reader, name: ObjectName, asked: Interval) -> BackfillPreview:
         """What a backfill would do; nothing is changed."""
         editable(user, name)
-        plan = backfill(backfills.preview, name, asked)
+        plan = backfill(backfill_plan.preview, name, asked)
         what = f"loads {plan.files} file(s) again" if plan.mode == "reload" else "computes it again"
         return BackfillPreview(
             message=f"It {what} and then refreshes {len(plan.views)} view(s), beside the live work.",
@@ -164,7 +166,7 @@ def router(desk: Desk) -> APIRouter:
         begin, end = (None if at is None else datetime.fromtimestamp(at, UTC) for at in (asked.since, asked.until))
         try:
             return act(desk.database, name, covers_from=begin, covers_to=end, **words)
-        except backfills.BackfillError as error:
+        except backfill_plan.BackfillError as error:
             raise HTTPException(409, str(error)) from error
 
     @routes.post("/objects/{name}/announce", response_model=Done)

@@ -1,14 +1,17 @@
 """Answers that cost nothing when nothing has changed: every one carries an ETag, and browsers send it back."""
 
 import hashlib
+from collections.abc import Sequence
+from typing import Any
 
 from fastapi import Request, Response
 from pydantic import BaseModel
+from pydantic_core import to_json
 
 
-def answer(request: Request, content: BaseModel, *, at: float | None = None) -> Response:
+def answer(request: Request, content: BaseModel | Sequence[Any], *, at: float | None = None) -> Response:
     """The content as JSON, or 304 when the asker has it. `at` is the server's clock, apart from what is hashed."""
-    return tagged(request, content.model_dump_json().encode(), "application/json", at=at)
+    return tagged(request, to_json(content, inf_nan_mode="null"), "application/json", at=at)
 
 
 def tagged(

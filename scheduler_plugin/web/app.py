@@ -26,6 +26,7 @@ def make_app() -> FastAPI:
         title="Freshet", version="1", description=DESCRIPTION, openapi_url=None, docs_url=None, redoc_url=None
     )
     desk = Desk()
+    desk.brain.start()
     app.state.desk = desk
     refusals: dict[int | str, dict[str, Any]] = {
         401: {"description": "Not logged in"},

@@ -1,20 +1,22 @@
 """What the api-server keeps between requests: the ledger's door, the brain that follows, and one picture of the whole.
 
-However many people look, the ledger is asked for the whole at most once a second.
+However many people look, the ledger is asked for the whole at most once a second. Until the brain has read the log, the
+ledger alone answers.
 """
 
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from scheduler_plugin.live.follower import Figures, Follower, Outlook
+from scheduler_plugin.live.follower import Explained, Figures, Follower, Outlook
 from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import objects, standing
 from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.standing import Standing, Whole
+from scheduler_plugin.web.brain import Brain
 from scheduler_plugin.web.models import ObjectRow, Summary
 
 KEEP_SECONDS = 1.0
@@ -28,7 +30,16 @@ SILENT_SECONDS = 15.0
 ABOUT = 0.25
 
 NOTHING = Figures(
-    impact=None, rank=None, dirty=0, popularity=0.0, cost=0.0, level=0, limit=None, held=(), fresh_at=None
+    impact=None,
+    rank=None,
+    dirty=0,
+    popularity=0.0,
+    cost=0.0,
+    level=0,
+    limit=None,
+    held=(),
+    starts_at=None,
+    fresh_at=None,
 )
 
 
@@ -57,6 +68,12 @@ class Desk:
         self._snapshot: Snapshot | None = None
         self._good_until = 0.0
         self._kept: dict[Any, tuple[float, Any]] = {}
+        self.brain = Brain(lambda: self.follower)
+
+    def explain(self, name: str) -> Explained | None:
+        """Why the object is, or is not, next; None while the brain is busy reading the log."""
+        told: Explained | None = self.kept(("explain", name), 1.5, lambda: self.brain.explain(name))
+        return told
 
     @property
     def settings(self) -> Settings:
@@ -103,6 +120,7 @@ class Desk:
 
     def forget(self) -> None:
         """After an action, so that whoever acted sees it."""
+        self.brain.hurry()
         self._good_until = 0.0
         self._kept.clear()
 
@@ -119,15 +137,15 @@ class Desk:
     def _take(self) -> Snapshot:
         database = self.database
         whole = standing.whole(database)
-        now = whole.at.timestamp()
-        outlook = self.follower.look(now)
-        groups = self.kept("groups", 30.0, lambda: _groups(database))
+        settings = self.kept("settings", 30.0, lambda: objects.settings_in_force(database))
+        outlook = self.brain.outlook() or _of_ledger(whole, settings)
+        groups = {name: group["name"] for group in settings.get("groups", ()) for name in group["objects"]}
         children: dict[str, list[str]] = {}
         for each in whole.objects:
             for parent in each.parents:
                 children.setdefault(parent, []).append(each.name)
         return Snapshot(
-            at=now,
+            at=whole.at.timestamp(),
             whole=whole,
             outlook=outlook,
             groups=groups,
@@ -137,10 +155,14 @@ class Desk:
         )
 
 
-def _groups(database: Database) -> dict[str, str]:
-    catalog = objects.in_force(database)
-    found = catalog.settings.get("groups", ()) if catalog is not None else ()
-    return {name: group["name"] for group in found for name in group["objects"]}
+def _of_ledger(whole: Whole, settings: Mapping[str, Any]) -> Outlook:
+    """What can be said without the brain: nobody waits for ranks to see how stale things are."""
+    return Outlook(
+        objects={each.name: replace(NOTHING, limit=each.spec["staleness_limit"]) for each in whole.objects},
+        backlog=None,
+        slots=settings.get("slots", 0),
+        policy=settings.get("policy", {}).get("name", ""),
+    )
 
 
 def epoch(at: datetime | None) -> float | None:
@@ -166,6 +188,7 @@ def _row(each: Standing, figures: Figures, groups: dict[str, str]) -> ObjectRow:
         current_to=current_to,
         limit=limit,
         breach_at=round(current_to + limit, 3) if current_to is not None and limit is not None else None,
+        predicted_start_at=None if figures.starts_at is None or each.fresh else round(figures.starts_at, 1),
         predicted_fresh_at=None if figures.fresh_at is None or each.fresh else round(figures.fresh_at, 1),
         pending=each.pending,
         dirty=figures.dirty,
@@ -199,7 +222,7 @@ def summary(snapshot: Snapshot, rows: list[ObjectRow]) -> Summary:
         qod=round(sum(weight[row.name] for row in rows if row.fresh) / total, 4) if total else None,
         slots=snapshot.outlook.slots,
         running=sum(row.running is not None for row in rows),
-        backlog=round(snapshot.outlook.backlog, 1),
+        backlog=rounded(snapshot.outlook.backlog),
         breached=sum(breached(row, now) for row in rows),
         about_to_breach=sum(about_to_breach(row, now) for row in rows),
         policy=snapshot.outlook.policy,

@@ -22,6 +22,7 @@ class ObjectRow(BaseModel):
     current_to: Time | None = Field(description="what it is current up to; staleness is now minus this")
     limit: Seconds | None = Field(description="the most it should be behind")
     breach_at: Time | None = Field(description="when it is, or was, past its limit unless it is run before")
+    predicted_start_at: Time | None = Field(description="when its next job will probably start")
     predicted_fresh_at: Time | None = Field(description="when it will probably be fresh again")
     pending: int = Field(description="updates that wait or are being loaded")
     dirty: int = Field(description="stale ancestors; above zero it cannot run yet")
@@ -52,7 +53,10 @@ class Summary(BaseModel):
     qod: float | None = Field(description="share of reads that meet a fresh object now")
     slots: int
     running: int
-    backlog: Seconds = Field(description="expected slot-seconds to make everything fresh")
+    backlog: Seconds | None = Field(
+        description="expected slot-seconds to make everything fresh; none while the brain reads the log after a "
+        "start, and with it ranks, impacts and predictions"
+    )
     breached: int
     about_to_breach: int
     policy: str
@@ -64,6 +68,7 @@ SortKey = Literal[
     "name",
     "staleness",
     "headroom",
+    "next",
     "predicted",
     "pending",
     "dirty",
@@ -114,6 +119,29 @@ class Waiting(BaseModel):
     state: str
 
 
+class OverrideOut(BaseModel):
+    what: Literal["weight", "limit"]
+    value: float
+    until: Time | None
+    by: str
+    why: str
+
+
+class BackfillOut(BaseModel):
+    id: int
+    mode: str
+    covers_from: Time | None = Field(description="of what the data covers")
+    covers_to: Time | None
+    state: str
+    who: str
+    why: str
+    started_at: Time
+    finished_at: Time | None
+    pieces: int
+    pieces_done: int
+    next: str | None = Field(description="what its next or running job does")
+
+
 class ObjectPage(BaseModel):
     """One object: how it stands, what it is, why it does not run."""
 
@@ -128,8 +156,10 @@ class ObjectPage(BaseModel):
     weight: float
     access: float
     period: Seconds | None
-    explanation: WhyNot | None
+    explanation: WhyNot | None = Field(description="none while the brain reads the log after a start")
     waiting: list[Waiting]
+    overrides: list[OverrideOut] = Field(description="what somebody has set for a while")
+    backfills: list[BackfillOut] = Field(description="its newest, the newest first")
 
 
 class SpellOut(BaseModel):
@@ -187,11 +217,11 @@ class CostOut(BaseModel):
 class QualityOut(BaseModel):
     batch: int
     at: Time
-    expectation: str
+    expectation: str = Field(description="with its arguments, such as expect_column_values_to_not_be_null(carrier)")
     on_fail: str
     passed: bool
     message: str
-    samples: list[str]
+    samples: list[str] = Field(description="offending values")
 
 
 class DecisionOut(BaseModel):

@@ -90,9 +90,9 @@ def router(desk: Desk) -> APIRouter:
     routes = APIRouter()
 
     @routes.get("/policies", response_model=list[str], tags=["what if"])
-    def policies(user: Reader) -> list[str]:
+    def policies(request: Request, user: Reader) -> Response:
         """The policies that can be compared."""
-        return list(POLICIES)
+        return answer(request, list(POLICIES))
 
     @routes.get(
         "/whatif", response_model=WhatIfOut, tags=["what if"], responses={409: {"description": "Nothing to replay"}}
@@ -130,29 +130,30 @@ def router(desk: Desk) -> APIRouter:
         "/quarantine", response_model=list[Kept], tags=["quarantine"], responses={404: {"description": "No table"}}
     )
     def kept(
+        request: Request,
         user: Reader,
         table: Annotated[str | None, Query(max_length=200)] = None,
         limit: Annotated[int, Query(ge=1, le=200)] = 100,
-    ) -> list[Kept]:
+    ) -> Response:
         """What was kept out of the tables, why, and a sample of it; the newest first."""
         snapshot = desk.snapshot()
         if table is not None:
             find(desk, user, table)
         seen = readable(user, snapshot.whole.objects)
-        edits: dict[str, bool] = {}
-        found = []
-        for each in quarantine.items(desk.database, table=table, limit=limit):
-            if each.table in seen:
-                if each.table not in edits:
-                    edits[each.table] = may_edit(user, each.table, "table")
-                found.append(_kept(each, edits[each.table]))
-        return found
+        # Who may not see every table would get less than there is, were it cut before.
+        most = limit if seen == snapshot.by_name.keys() else None
+        found = [each for each in quarantine.items(desk.database, table=table, limit=most) if each.table in seen][
+            :limit
+        ]
+        edits = {each.table: may_edit(user, each.table, "table") for each in found}
+        return answer(request, [_kept(each, edits[each.table]) for each in found])
 
     @routes.get("/queries", response_model=list[QueryOut], tags=["what if"])
-    def queries(user: Reader, limit: Annotated[int, Query(ge=1, le=50)] = 20) -> list[QueryOut]:
+    def queries(request: Request, user: Reader, limit: Annotated[int, Query(ge=1, le=50)] = 20) -> Response:
         """The newest queries, and for those with a preference the curve between waiting and freshness."""
         seen = readable(user, desk.snapshot().whole.objects)
-        return [_query(each) for each in history.queries(desk.database, limit) if seen.issuperset(each.objects)]
+        told = [_query(each) for each in history.queries(desk.database, limit) if seen.issuperset(each.objects)]
+        return answer(request, told)
 
     return routes
 

@@ -1,6 +1,7 @@
 """What can be read of one object, of the decisions, and of the quality of data."""
 
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -8,7 +9,7 @@ from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
 
 from scheduler_plugin.live.explain import ObjectExplanation
 from scheduler_plugin.live.scheduler import dag_id
-from scheduler_plugin.store import history, quality_of_data
+from scheduler_plugin.store import backfills, history, quality_of_data
 from scheduler_plugin.store.decisions import run_id
 from scheduler_plugin.store.history import DecisionDetail, Sawtooth
 from scheduler_plugin.store.standing import Standing
@@ -37,7 +38,11 @@ def router(desk: Desk) -> APIRouter:
     def one_object(request: Request, user: Reader, name: ObjectName) -> Response:
         """How it stands, what it is made of, and why it is or is not next."""
         snapshot, item = found(user, name)
-        told = desk.kept(("explain", name), 1.5, lambda: desk.follower.explain(name, time.time()))
+        told = desk.explain(name)
+        if told is not None and told.turn.state == "fresh" and not item.fresh:
+            # Its job has ended since the picture was taken: the page should not say both.
+            desk.forget()
+            snapshot, item = found(user, name)
         spec = item.spec
         waiting = history.pending_updates(desk.database, name, 20) if item.kind == "table" else []
         seen = readable(user, snapshot.whole.objects)
@@ -54,11 +59,16 @@ def router(desk: Desk) -> APIRouter:
             weight=spec["weight"],
             access=spec["access"],
             period=spec.get("period"),
-            explanation=None if told is None else why_not(told, seen),
+            explanation=None if told is None else why_not(told.turn, seen),
             waiting=[
                 models.Waiting(path=path, bytes=size, release=release.timestamp(), state=state)
                 for path, size, release, state in waiting
             ],
+            overrides=[
+                models.OverrideOut(what=what, **asdict(each))
+                for what, each in (told.overrides if told is not None else {}).items()
+            ],
+            backfills=[_backfill(each) for each in backfills.reports(desk.database, object=name, limit=5)],
         )
         return answer(request, content, at=time.time())
 
@@ -72,10 +82,10 @@ def router(desk: Desk) -> APIRouter:
         return answer(request, _sawtooth(item, limit, told, begin, end), at=time.time())
 
     @routes.get("/objects/{name}/versions", response_model=list[models.VersionOut], responses=MISSING, tags=["object"])
-    def versions(user: Reader, name: ObjectName, limit: Limit = 20) -> list[models.VersionOut]:
+    def versions(request: Request, user: Reader, name: ObjectName, limit: Limit = 20) -> Response:
         """Its newest committed snapshots."""
         found(user, name)
-        return [
+        told = [
             models.VersionOut(
                 snapshot_id=str(each.snapshot_id),
                 decision=each.decision_id,
@@ -85,12 +95,13 @@ def router(desk: Desk) -> APIRouter:
             )
             for each in history.versions(desk.database, name, limit)
         ]
+        return answer(request, told)
 
     @routes.get("/objects/{name}/costs", response_model=list[models.CostOut], responses=MISSING, tags=["object"])
-    def costs(user: Reader, name: ObjectName, limit: Limit = 60) -> list[models.CostOut]:
+    def costs(request: Request, user: Reader, name: ObjectName, limit: Limit = 60) -> Response:
         """What its newest jobs took, and where the time went."""
         found(user, name)
-        return [
+        told = [
             models.CostOut(
                 decision=each.decision_id,
                 at=each.at.timestamp(),
@@ -102,23 +113,13 @@ def router(desk: Desk) -> APIRouter:
             )
             for each in history.costs(desk.database, name, limit)
         ]
+        return answer(request, told)
 
     @routes.get("/objects/{name}/quality", response_model=list[models.QualityOut], responses=MISSING, tags=["object"])
-    def quality(user: Reader, name: ObjectName, limit: Limit = 60) -> list[models.QualityOut]:
+    def quality(request: Request, user: Reader, name: ObjectName, limit: Limit = 60) -> Response:
         """What was expected of its newest batches, and whether it held."""
         found(user, name)
-        return [
-            models.QualityOut(
-                batch=each.batch_id,
-                at=each.at.timestamp(),
-                expectation=each.expectation,
-                on_fail=each.on_fail,
-                passed=each.passed,
-                message=str(each.detail.get("message") or ""),
-                samples=[str(value)[:200] for value in (each.detail.get("samples") or ())][:5],
-            )
-            for each in history.quality(desk.database, name, limit)
-        ]
+        return answer(request, [quality_out(each) for each in history.quality(desk.database, name, limit)])
 
     @routes.get("/objects/{name}/graph", response_model=models.Neighbourhood, responses=MISSING, tags=["graph"])
     def graph(
@@ -135,19 +136,29 @@ def router(desk: Desk) -> APIRouter:
 
     @routes.get("/decisions", response_model=list[models.DecisionOut], responses=MISSING, tags=["decisions"])
     def decisions(
+        request: Request,
         user: Reader,
         object: Annotated[str | None, Query(max_length=200)] = None,
+        search: Annotated[str, Query(max_length=100, description="part of an object's name")] = "",
         before: Annotated[int | None, Query(ge=1, le=2**62, description="older than this decision")] = None,
         failed: bool = False,
         limit: Limit = 30,
-    ) -> list[models.DecisionOut]:
+    ) -> Response:
         """What was decided, newest first: why, on which figures, and what was passed over."""
         snapshot = desk.snapshot()
         if object is not None:
             found(user, object)
         seen = readable(user, snapshot.whole.objects)
-        told = history.decisions(desk.database, object=object, before=before, failed=failed, limit=limit)
-        return [decision_out(each, snapshot, seen) for each in told if each.object in seen]
+        wanted = seen if object is None else {object}
+        wanted = {each for each in wanted if search.lower() in each.lower()}
+        told = history.decisions(
+            desk.database,
+            objects=None if wanted == snapshot.by_name.keys() else wanted,
+            before=before,
+            failed=failed,
+            limit=limit,
+        )
+        return answer(request, [decision_out(each, snapshot, seen) for each in told if each.object in seen])
 
     @routes.get("/qod", response_model=models.QodOut, tags=["quality of data"])
     def qod(
@@ -229,6 +240,36 @@ def why_not(told: ObjectExplanation, seen: frozenset[str]) -> models.WhyNot:
         expected_at=epoch(told.expected_at),
         cost_spread=rounded(told.cost_spread),
         failures=told.failures,
+    )
+
+
+def quality_out(each: history.QualityReport) -> models.QualityOut:
+    call, _, told = str(each.detail.get("words", each.expectation)).partition("): ")
+    return models.QualityOut(
+        batch=each.batch_id,
+        at=each.at.timestamp(),
+        expectation=f"{call})" if told else call,
+        on_fail=each.on_fail,
+        passed=each.passed,
+        message=told[:500],
+        samples=[str(value)[:200] for value in each.detail.get("sample", ())][:5],
+    )
+
+
+def _backfill(each: backfills.BackfillReport) -> models.BackfillOut:
+    return models.BackfillOut(
+        id=each.id,
+        mode=each.mode,
+        covers_from=epoch(each.covers_from),
+        covers_to=epoch(each.covers_to),
+        state=each.state,
+        who=each.who,
+        why=each.why,
+        started_at=each.started_at.timestamp(),
+        finished_at=epoch(each.finished_at),
+        pieces=each.pieces,
+        pieces_done=each.pieces_done,
+        next=each.next,
     )
 
 

@@ -22,6 +22,7 @@ KEYS: dict[str, Callable[[ObjectRow], Any]] = {
     "name": lambda row: row.name,
     "staleness": lambda row: None if row.current_to is None else -row.current_to,
     "headroom": lambda row: row.breach_at,
+    "next": lambda row: row.predicted_start_at,
     "predicted": lambda row: row.predicted_fresh_at,
     "pending": lambda row: row.pending,
     "dirty": lambda row: row.dirty,

@@ -41,7 +41,23 @@ class Tuple:
         return (1 - selectivity) / per_unit_of_input
 
 
-def simulate(workload, policy):
+def may_work(chosen, tuples, arrivals, joins):
+    """Joins take their two streams in order of arrival, and wait where an older tuple might still come."""
+    at = (chosen.path["id"], chosen.operator())
+    if at not in joins or chosen.progress > chosen.path["points"][at[1]][0]:
+        return True
+    path, operator = joins[at]
+    others = [each for each in tuples if each.path["id"] == path and each.operator() <= operator]
+    waiting = [each for each in others if each.operator() == operator]
+    if not waiting:
+        return not others and not any(arrival["path"] == path and arrival.get("n", 1) for arrival in arrivals)
+    begun = any(each.progress > each.path["points"][operator][0] for each in waiting)
+    return not begun and all(chosen.number < each.number for each in waiting)
+
+
+def simulate(workload, policy, joins=()):
+    """`joins`: pairs of (path, operator)."""
+    joins = {side: other for pair in joins for side, other in (pair, pair[::-1])}
     paths = {path["id"]: path for path in workload["paths"]}
     operators = [(path["id"], i) for path in workload["paths"] for i in range(len(path["points"]) - 1)]
     arrivals = sorted(workload["arrivals"], key=lambda a: a["t"])
@@ -56,20 +72,21 @@ def simulate(workload, policy):
         memory.append(sum(each.size() for each in tuples))
         if "horizon" in workload and now == workload["horizon"]:
             break
-        if "horizon" not in workload and not tuples and not arrivals:
+        able = [each for each in tuples if may_work(each, tuples, arrivals, joins)]
+        if "horizon" not in workload and not able and not arrivals:
             break
-        if tuples:
+        if able:
             if policy == "chain":
-                chosen = max(tuples, key=lambda each: (round(each.chain(), 9), -each.t, -each.number))
+                chosen = max(able, key=lambda each: (round(each.chain(), 9), -each.t, -each.number))
             elif policy == "greedy":
-                chosen = max(tuples, key=lambda each: (round(each.greedy(), 9), -each.t, -each.number))
+                chosen = max(able, key=lambda each: (round(each.greedy(), 9), -each.t, -each.number))
             elif policy == "fifo":
-                chosen = min(tuples, key=lambda each: each.number)
+                chosen = min(able, key=lambda each: each.number)
             else:
                 while True:
                     path, i = operators[turn]
                     turn = (turn + 1) % len(operators)
-                    ready = [each for each in tuples if (each.path["id"], each.operator()) == (path, i)]
+                    ready = [each for each in able if (each.path["id"], each.operator()) == (path, i)]
                     if ready:
                         chosen = max(ready, key=lambda each: (each.progress, -each.number))
                         break

@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 from scheduler_plugin.cli.main import main
 from scheduler_plugin.simulator import MODELS, model
 
+#: One side of a join of two streams.
+MEET = {"join": "both", "time": 2, "matches": 1.5}
+
 #: A small valid workload of each model.
 VALID = {
     "refresh": {
@@ -66,8 +69,18 @@ VALID = {
     "operators": {
         "model": "operators",
         "horizon": 9,
-        "paths": [{"id": "p", "points": [[0, 1], [1, 0.2], [3, 0]]}, {"id": "q", "points": [[0, 1], [2, 0]]}],
-        "arrivals": [{"t": 0, "path": "p", "n": 2}, {"t": 1, "path": "q"}],
+        "paths": [
+            {"id": "p", "points": [[0, 1], [1, 0.2], [3, 0]]},
+            {"id": "q", "points": [[0, 1], [2, 0]]},
+            {"id": "r", "rate": 2, "operators": [{"time": 1, "selectivity": 0.5}, MEET, {"time": 1}]},
+            {"id": "s", "rate": 1, "operators": [MEET, {"time": 2, "selectivity": 0}]},
+        ],
+        "arrivals": [
+            {"t": 0, "path": "p", "n": 2},
+            {"t": 1, "path": "q"},
+            {"t": 1, "path": "s"},
+            {"t": 2, "path": "r"},
+        ],
         "joins": [{"left": {"path": "p", "operator": 1}, "right": {"path": "q", "operator": 0}}],
     },
 }

@@ -1,5 +1,6 @@
 """The operators model against a naive reading, every possible schedule of small inputs, and examples by hand."""
 
+import math
 from itertools import pairwise
 
 import pytest
@@ -171,9 +172,74 @@ def test_a_join_takes_both_streams_in_order_of_arrival(policy):
     assert used[-1] == 0
 
 
+def decimal(draw, low, high):
+    return draw(st.integers(low, high)) / 4
+
+
+@st.composite
+def joined_streams(draw):
+    """(workload operator by operator, the same with its points worked out, the join's two places)"""
+    spoken, worked_out, places = [], [], []
+    streams = []
+    for name in "rs":
+        before = [
+            {"time": draw(st.integers(1, 2)), "selectivity": decimal(draw, 1, 4)}
+            for _ in range(draw(st.integers(0, 2)))
+        ]
+        after = [
+            {"time": draw(st.integers(1, 2)), "selectivity": decimal(draw, 0, 4)}
+            for _ in range(draw(st.integers(0, 2)))
+        ]
+        join = {"join": "both", "time": draw(st.integers(1, 3)), "matches": decimal(draw, 0, 6)}
+        spoken.append({"id": name, "rate": decimal(draw, 1, 8), "operators": [*before, join, *after]})
+        places.append((name, len(before)))
+        streams.append(spoken[-1]["rate"] * math.prod(each["selectivity"] for each in before))
+    # What the join does in an interval with so many tuples of each stream.
+    joins = [next(each for each in path["operators"] if "join" in each) for path in spoken]
+    work = sum(count * each["time"] for count, each in zip(streams, joins, strict=True))
+    results = sum(count * each["matches"] for count, each in zip(streams, joins, strict=True))
+    for path in spoken:
+        points = [[0, 1]]
+        for each in path["operators"]:
+            is_join = "join" in each
+            time = work / sum(streams) if is_join else each["time"]
+            size = points[-1][1] * (results / sum(streams) if is_join else each["selectivity"])
+            points.append([points[-1][0] + time, size])
+        points[-1][1] = 0
+        worked_out.append({"id": path["id"], "points": points})
+    arrival = st.fixed_dictionaries({"t": st.integers(0, 8), "path": st.sampled_from("rs")}, optional={"n": st.just(2)})
+    more = {"arrivals": draw(st.lists(arrival, max_size=6))}
+    if draw(st.booleans()):
+        more["horizon"] = draw(st.integers(0, 30))
+    return {"paths": spoken, **more}, {"paths": worked_out, **more}, tuple(places)
+
+
+@every_policy
+@settings(max_examples=80, deadline=None)
+@given(streams=joined_streams())
+def test_a_join_of_two_streams_does_what_its_streams_add_up_to_in_order_of_arrival(policy, streams):
+    spoken, worked_out, places = streams
+    if not worked_out["paths"][0]["points"][places[0][1] + 1][0].is_integer():
+        with pytest.raises(WorkloadError, match="whole number"):
+            simulate(spoken, policy, {})
+        return
+    found = simulate(spoken, policy, {})
+    expected = naive_operators.simulate(worked_out, policy, joins=[places])
+    assert found["series"]["memory"] == pytest.approx(expected["memory"], abs=1e-9)
+    assert [(ran["start"], ran["object"]) for ran in found["schedule"]] == expected["schedule"]
+
+
 def test_a_join_does_not_wait_for_a_side_that_has_no_more_to_come():
     schedule, used = joined("chain", [{"t": 0, "path": "r", "n": 2}])
     assert (schedule, used) == ("rrrrrr", [2, 1.5, 1, 0.75, 0.5, 0.25, 0])
+
+
+#: One side of a join.
+MEET = {"join": "both", "time": 3, "matches": 1}
+
+
+def stepwise(*operators, name="p"):
+    return {"id": name, "rate": 1, "operators": list(operators)}
 
 
 @pytest.mark.parametrize(
@@ -193,6 +259,16 @@ def test_a_join_does_not_wait_for_a_side_that_has_no_more_to_come():
         ({"arrivals": [{"t": 0, "path": "p", "n": -1}]}, r"arrivals\[0\].n"),
         ({"arrivals": [{"t": 0, "path": "p", "n": 2**40}], "horizon": None}, "horizon"),
         ({"horizon": "long"}, "horizon"),
+        ({"paths": [{"id": "p"}]}, r"paths\[0\].points is missing; give points or operators"),
+        ({"paths": [{**FIFTH, "operators": []}]}, r"paths\[0\] must have points or operators, not both"),
+        ({"paths": [stepwise()]}, r"paths\[0\].operators must have at least one"),
+        ({"paths": [stepwise({"time": 1.5})]}, r"paths\[0\].operators\[0\].time"),
+        ({"paths": [stepwise({"time": 1}, {"time": 1})]}, r"paths\[0\].operators\[0\].selectivity is missing"),
+        ({"paths": [stepwise(MEET)]}, r"operators\[0\].join: both must be named on two paths, not on 1"),
+        ({"paths": [stepwise(MEET, MEET)]}, r"operators\[1\].join: a path goes through one join"),
+        ({"paths": [stepwise(MEET), {"id": "q", "operators": [MEET]}]}, r"paths\[1\].rate is missing"),
+        ({"paths": [stepwise(MEET), stepwise({**MEET, "matches": -1}, name="q")]}, r"\[1\].operators\[0\].matches"),
+        ({"paths": [stepwise(MEET), stepwise({**MEET, "time": 4}, name="q")]}, "takes 7/2 units .* 2 times as small"),
         ({"joins": [{"left": {"path": "p", "operator": 0}}]}, r"joins\[0\].right"),
         ({"joins": [{"left": {"path": "p", "operator": 7}}]}, r"joins\[0\].left.operator"),
     ],

@@ -291,7 +291,7 @@ def test_the_brain_does_the_same(policy, relation_order, workload):
     drive = Drive(warehouse, brain, (UpdateArrived(table=each["relation"], at=each["t"]) for each in updates))
     drive.advance()
     found = simulate(workload, policy, {"relation_order": relation_order})
-    assert jobs(found) == [(ran.start, ran.end, ran.object, ran.slot) for ran in drive.schedule]
+    assert jobs(found) == jobs({"schedule": drive.schedule})
     views = [(position, warehouse.access[position]) for position, each in enumerate(declared) if isinstance(each, View)]
     qod = warehouse.measures.qod(views, workload["horizon"])
     assert found["metrics"]["qod"] == pytest.approx(qod, abs=1e-9)

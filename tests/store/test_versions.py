@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from scheduler_plugin.store import arrivals, decisions, lease, objects, versions
+from scheduler_plugin.store import arrivals, decisions, lease, objects, settling, versions
 from scheduler_plugin.store.database import Database
 from tests.store.conftest import SPEC
 
@@ -84,8 +84,8 @@ class World:
             held = frozenset(each.id for each in claim.updates)
             held |= self.holds[before[-1].snapshot_id] if before else frozenset()
         self.holds[self.snapshots] = held
-        outcome = decisions.Outcome(snapshot_id=self.snapshots, rows=1, bytes_in=1, bytes_out=1, stages={})
-        assert decisions.finish(self.database, claim, outcome)
+        outcome = settling.Outcome(snapshot_id=self.snapshots, rows=1, bytes_in=1, bytes_out=1, stages={})
+        assert settling.finish(self.database, claim, outcome)
 
     def read(self, names: str) -> None:
         """Somebody begins to read some of the objects, and goes on until `leave`."""

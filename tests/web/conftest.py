@@ -29,6 +29,9 @@ BROWSER_WORDS = [
 ]
 
 
+MILLISECONDS = 120_000.0
+
+
 def until(what: str, ready: Callable[[], Any]) -> Any:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not (found := ready()):
@@ -103,3 +106,39 @@ def browser(chromium: str) -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=chromium, args=BROWSER_WORDS)
         yield browser
         browser.close()
+
+
+class Window:
+    """Somebody's browser window, and everything it complained about or asked other hosts for."""
+
+    def __init__(self, browser: Any, stack: Settings, who: str, **options: Any) -> None:
+        self.base = stack.api_url
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(MILLISECONDS)
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.goto(f"{self.base}/auth/login")
+        self.page.fill("input[name=username]", who)
+        self.page.fill("input[name=password]", passwords(stack)[who])
+        self.page.press("input[name=password]", "Enter")
+        self.page.wait_for_url(lambda url: "/auth/login" not in url, wait_until="commit")
+        self.page.on(
+            "console", lambda message: self.complaints.append(message.text) if message.type == "error" else None
+        )
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+
+    def open(self, route: str) -> Any:
+        """The page by itself, without Airflow around it."""
+        self.page.goto("about:blank")
+        self.page.goto(f"{self.base}/freshet/#/{route}")
+        self.page.wait_for_selector("section.view")
+        return self.page
+
+
+@pytest.fixture(scope="module")
+def window(browser: Any, stack: Settings, loaded: str) -> Iterator[Window]:
+    window = Window(browser, stack, stack.api_username, viewport={"width": 1280, "height": 800})
+    yield window
+    window.context.close()

@@ -48,6 +48,7 @@ def test_a_viewer_reads_everything_and_changes_nothing(stack: Settings, viewer: 
         answer = viewer.request(method, path, json={} if method == "POST" else None)
         # An action whose body is not right is refused before the rights are looked at.
         assert answer.status_code in ((200,) if method == "GET" else (403, 422)), (method, path, answer.text)
+        assert method == "POST" or "ETag" in answer.headers, path
     assert viewer.post(f"{API}/objects/{loaded}/run", json={}).status_code == 403
     assert not viewer.get(f"{API}/objects/{loaded}").json()["may_edit"]
     assert len(demands.reports(database)) == before
@@ -148,6 +149,7 @@ def test_the_plugin_is_registered_once_with_a_place_in_the_navigation_and_on_eac
     plugins = admin.get("/api/v2/plugins", params={"limit": 100}).json()["plugins"]
     (ours,) = [each for each in plugins if each["name"] == "freshet"]
     assert {view["destination"] for view in ours["external_views"]} == {"nav", "dag"}
+    assert [each["name"] for each in ours["fastapi_root_middlewares"]] == ["freshet"]
 
 
 def test_whoever_may_read_the_objects_may_ask_about_them(viewer: httpx.Client, loaded: str) -> None:

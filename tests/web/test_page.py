@@ -1,6 +1,5 @@
 """The page in a real browser: it renders real data in light and dark and narrow windows, and its buttons act."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,47 +8,9 @@ import pytest
 
 from scheduler_plugin.services.airflow import VIEWER
 from scheduler_plugin.services.settings import Settings
-from tests.web.conftest import passwords, until
+from tests.web.conftest import Window, until
 
 pytestmark = pytest.mark.services
-
-MILLISECONDS = 120_000.0
-
-
-class Window:
-    """Somebody's browser window, and everything it complained about or asked other hosts for."""
-
-    def __init__(self, browser: Any, stack: Settings, who: str, **options: Any) -> None:
-        self.base = stack.api_url
-        self.context = browser.new_context(**options)
-        self.page = self.context.new_page()
-        self.page.set_default_timeout(MILLISECONDS)
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self.page.goto(f"{self.base}/auth/login")
-        self.page.fill("input[name=username]", who)
-        self.page.fill("input[name=password]", passwords(stack)[who])
-        self.page.press("input[name=password]", "Enter")
-        self.page.wait_for_url(lambda url: "/auth/login" not in url, wait_until="commit")
-        self.page.on(
-            "console", lambda message: self.complaints.append(message.text) if message.type == "error" else None
-        )
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-
-    def open(self, route: str) -> Any:
-        """The page by itself, without Airflow around it."""
-        self.page.goto("about:blank")
-        self.page.goto(f"{self.base}/freshet/#/{route}")
-        self.page.wait_for_selector("section.view")
-        return self.page
-
-
-@pytest.fixture(scope="module")
-def window(browser: Any, stack: Settings, loaded: str) -> Iterator[Window]:
-    window = Window(browser, stack, stack.api_username, viewport={"width": 1280, "height": 800})
-    yield window
-    window.context.close()
 
 
 def routes(table: str) -> dict[str, str]:
@@ -112,6 +73,32 @@ def test_the_board_is_searched_and_walked_by_keyboard(window: Window, loaded: st
     page.wait_for_selector(".view.object h1")
     assert loaded in page.locator("h1").inner_text()
     page.evaluate("sessionStorage.clear()")
+
+
+def test_pointing_at_an_object_in_the_graph_tells_its_figures(window: Window, loaded: str) -> None:
+    page = window.open(f"graph/{loaded}")
+    page.locator(f"a.node[data-name={loaded}]").hover()
+    card = page.locator(".card")
+    card.get_by_text("staleness").wait_for()
+    assert card.locator("strong").inner_text() == loaded
+
+
+def test_decisions_are_searched_by_object(window: Window, loaded: str) -> None:
+    page = window.open("decisions")
+    page.get_by_role("searchbox").fill(loaded)
+    names = page.locator(".decisions > li .why a")
+    until("only its decisions are left", lambda: set(names.all_inner_texts()) == {loaded})
+    page.get_by_role("searchbox").fill("nowhere")
+    page.get_by_text("No such decision yet.").wait_for()
+
+
+def test_a_table_is_sorted_by_its_titles(window: Window, loaded: str) -> None:
+    page = window.open(f"object/{loaded}")
+    columns = page.locator(".panel", has_text="Made of").locator("tbody code")
+    columns.first.wait_for()
+    for order in (["carrier", "name"], ["name", "carrier"]):
+        page.get_by_role("button", name="Column").click()
+        assert columns.all_inner_texts() == order
 
 
 def test_the_buttons_act_and_the_page_shows_it(window: Window, admin: httpx.Client, loaded: str) -> None:

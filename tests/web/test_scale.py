@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, text
 
 from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import arrivals, freshness, objects
@@ -13,7 +13,7 @@ from scheduler_plugin.store.models import Freshness
 from scheduler_plugin.web.desk import Desk, Snapshot
 from scheduler_plugin.web.neighbourhood import MOST_NODES, neighbourhood
 from scheduler_plugin.web.selection import KEYS, STATES, cut
-from tests.conftest import new_database
+from tests.conftest import new_database, wait_until
 
 pytestmark = pytest.mark.services
 
@@ -47,12 +47,20 @@ def wide_catalog(dice: random.Random) -> objects.CatalogRow:
 
 
 @pytest.fixture(scope="module")
-def snapshot(postgres: Settings, template: str) -> Iterator[Snapshot]:
+def wide(postgres: Settings, template: str) -> Iterator[Database]:
     with new_database(postgres, template) as database:
-        yield wide_snapshot(database)
+        fill(database)
+        yield database
 
 
-def wide_snapshot(database: Database) -> Snapshot:
+@pytest.fixture(scope="module")
+def snapshot(wide: Database) -> Snapshot:
+    desk = Desk(wide)
+    desk.brain.think()
+    return desk.snapshot()
+
+
+def fill(database: Database) -> None:
     dice = random.Random(7)
     catalog = wide_catalog(dice)
     objects.take_in(database, catalog)
@@ -72,7 +80,6 @@ def wide_snapshot(database: Database) -> Snapshot:
                 for item in catalog.objects
             ],
         )
-    return Desk(database).snapshot()
 
 
 def test_five_thousand_objects_are_cut_sorted_and_filtered_into_small_answers(snapshot: Snapshot) -> None:
@@ -101,6 +108,25 @@ def test_the_brain_ranks_what_could_run_and_the_board_shows_it(snapshot: Snapsho
     assert all(row.pending == 1 and row.kind == "table" and row.impact is not None for row in ranked)
     below = next(row for row in snapshot.rows if row.dirty)
     assert below.rank is None
+
+
+def test_while_the_brain_reads_the_log_the_ledger_answers_alone(wide: Database, snapshot: Snapshot) -> None:
+    desk = Desk(wide)
+    with wide.transaction() as connection:
+        # The log cannot be read to its end now, as if it were very long.
+        connection.execute(text("LOCK TABLE freshet.checkpoint"))
+        desk.brain.start()
+        early = desk.snapshot()
+        names = early.by_name.keys()
+        told = cut(early, names, sort="staleness", limit=150)
+        assert told.total == OBJECTS
+        assert told.summary.fresh == cut(snapshot, names).summary.fresh
+        assert (told.summary.slots, told.summary.policy, told.summary.backlog) == (4, "default", None)
+        assert {(row.limit, row.rank) for row in told.objects} == {(60.0, None)}
+        assert desk.explain(told.objects[0].name) is None
+    wait_until(lambda: desk.snapshot().outlook.backlog is not None)
+    assert cut(desk.snapshot(), names, sort="rank", descending=False).objects[0].rank == 1
+    desk.brain.close()
 
 
 def test_a_neighbourhood_is_never_more_than_a_screen(snapshot: Snapshot) -> None:

@@ -9,8 +9,9 @@ job of that object waits, and the update's jobs above it are done.
 import heapq
 import math
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from scheduler_plugin.brain import events
 from scheduler_plugin.brain.graph import Graph
@@ -30,29 +31,25 @@ class Plan:
     below: Mapping[int, tuple[int, ...]]
 
     @classmethod
-    def of(cls, graph: Graph, first: int) -> "Plan":
+    def of(cls, graph: Graph, first: int, rank: Callable[[int], float] | None = None) -> "Plan":
+        """Views by level, or by another rank; equals by declaration."""
         levels = {first: 0, **graph.levels_below(first)}
-        run = sorted((each for each in levels if not graph.virtual[each]), key=lambda each: (levels[each], each))
-        above = {each: tuple(dict.fromkeys(_read(graph, each, levels))) for each in run}
+        order = levels.__getitem__ if rank is None else rank
+        run = sorted((each for each in levels if not graph.virtual[each]), key=lambda each: (order(each), each))
+        reads: dict[int, tuple[int, ...]] = {}
+        for each in sorted(levels, key=graph.level.__getitem__):
+            within = [parent for parent in graph.parents[each] if parent in levels]
+            found = (reads[parent] if graph.virtual[parent] else (parent,) for parent in within)
+            reads[each] = tuple(dict.fromkeys(chain.from_iterable(found)))
         below: dict[int, list[int]] = {}
-        for each, parents in above.items():
-            for parent in parents:
+        for each in run:
+            for parent in reads[each]:
                 below.setdefault(parent, []).append(each)
         return cls(
             places={each: place for place, each in enumerate(run)},
-            above=above,
+            above={each: reads[each] for each in run},
             below={parent: tuple(children) for parent, children in below.items()},
         )
-
-
-def _read(graph: Graph, position: int, within: Collection[int]) -> Iterator[int]:
-    """The tables and materialized views that an object reads, of those `within`."""
-    for parent in graph.parents[position]:
-        if parent in within:
-            if graph.virtual[parent]:
-                yield from _read(graph, parent, within)
-            else:
-                yield parent
 
 
 @dataclass(slots=True)

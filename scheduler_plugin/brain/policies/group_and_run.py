@@ -7,6 +7,7 @@ view belongs to the group of its ancestor table with the shortest period.
 """
 
 import math
+from array import array
 from collections.abc import Iterable, Sequence
 
 from scheduler_plugin.brain.policies.myopic import Myopic
@@ -19,7 +20,8 @@ class GroupAndRun(Myopic):
 
     idles = True
 
-    _table_groups: dict[int, int]
+    #: Of each object.
+    _groups: Sequence[int]
     #: Group of each slot that has one.
     _slot_groups: list[int]
     #: What the groups were made from; they are made again when it changes.
@@ -32,8 +34,7 @@ class GroupAndRun(Myopic):
 
     def lane(self, warehouse: Warehouse, position: int) -> int:
         self._group(warehouse)
-        tables = warehouse.graph.ancestor_tables(position)
-        return min((self._table_groups[each] for each in tables), default=-1)
+        return self._groups[position]
 
     def slot_lane(self, warehouse: Warehouse, slot: int) -> int | None:
         return self._slot_groups[slot] if slot < len(self._slot_groups) else None
@@ -55,7 +56,7 @@ class GroupAndRun(Myopic):
         self._guesses = len(warehouse.periods) < len(tables)
         self._grouped = (warehouse, self.room(warehouse), history if self._guesses else 0)
         self._watch = None  # the lanes are made again
-        self._table_groups = {}
+        groups = {}
         sizes: list[int] = []
         smallest = math.nan
         for period, table in sorted((self._period(warehouse, each), each) for each in tables):
@@ -63,7 +64,12 @@ class GroupAndRun(Myopic):
                 sizes.append(0)
                 smallest = period
             sizes[-1] += 1
-            self._table_groups[table] = len(sizes) - 1
+            groups[table] = len(sizes) - 1
+        nearest = array("i", [len(sizes)]) * len(warehouse.graph)  # a view of nothing is in no group
+        for position in warehouse.graph.order:
+            parents = warehouse.graph.parents[position]
+            nearest[position] = groups.get(position, min((nearest[each] for each in parents), default=len(sizes)))
+        self._groups = nearest
         spare = self.room(warehouse) - len(sizes)
         self._slot_groups = []
         for group, size in enumerate(sizes):

@@ -10,10 +10,11 @@ const FILTERS = [["", "All objects"], ["stale", "Stale"], ["fresh", "Fresh"], ["
 const KINDS = [["", "Tables and views"], ["table", "Tables"], ["view", "Views"]];
 // [sort key or null, title, class, explanation, cell]
 const COLUMNS = [
-  ["name", "Object", "name", "", (row) => h("span", null, dot(row), objectLink(row.name), " ", h("small", { class: "muted" }, row.virtual ? "virtual" : row.kind))],
+  ["name", "Object", "name", "", (row) => h("span", { title: [row.name, row.group && `group ${row.group}`, row.feed && `feed ${row.feed}`].filter(Boolean).join(", ") }, dot(row), objectLink(row.name), " ", h("small", { class: "muted" }, row.virtual ? "virtual" : row.kind))],
   ["staleness", "Staleness", "num", "now minus the time it is current up to", null],
   ["headroom", "Limit", "num", "the most it should be behind; sorts by what breaches first", (row) => (row.limit === null ? "–" : duration(row.limit))],
   ["predicted", "Fresh in", "num", "when it will probably be fresh again", null],
+  ["next", "Next run", "num wide", "when its next job will probably start", null],
   ["rank", "Rank", "num", "1 runs next; empty when it cannot start now", (row) => (row.rank === null ? "" : String(row.rank))],
   ["impact", "Impact", "num mid", "what is lost by not running it now, by the policy's measure", (row) => (row.impact === null ? "" : number(row.impact))],
   ["pending", "Pending", "num mid", "updates that wait or are being loaded", (row) => (row.kind === "table" ? String(row.pending) : "")],
@@ -24,7 +25,7 @@ const COLUMNS = [
   ["reads", "Reads fresh", "num wide", "share of the last hour's reads that met it fresh", (row) => (row.reads ? percent(row.reads_met_fresh / row.reads, 0) : "")],
   ["quality", "Quality", "mid", "expectations of the newest batch, and what is in quarantine", quality],
 ];
-const LIVE = { 1: staleness, 3: freshIn, 10: lastRun };
+const LIVE = { staleness, predicted: freshIn, next: nextRun, last: lastRun };
 
 export function stateOf(row, at = now()) {
   if (row.running) return "running";
@@ -58,6 +59,11 @@ function freshIn(row, cell) {
   else if (row.predicted_fresh_at !== null) cell.textContent = `~${ticking(row.predicted_fresh_at - now())}`;
   else cell.textContent = row.running ? "running" : "";
   cell.className = `num ${row.fresh ? "good" : ""}`;
+}
+
+function nextRun(row, cell) {
+  if (row.running) cell.textContent = "now";
+  else cell.textContent = row.predicted_start_at === null ? "" : `~${ticking(row.predicted_start_at - now())}`;
 }
 
 function lastRun(row, cell) {
@@ -94,7 +100,7 @@ export async function board(box) {
   }
 
   function sortBy(key) {
-    change(asked.sort === key ? { descending: !asked.descending } : { sort: key, descending: !["name", "rank", "headroom", "predicted"].includes(key) });
+    change(asked.sort === key ? { descending: !asked.descending } : { sort: key, descending: !["name", "rank", "headroom", "next", "predicted"].includes(key) });
   }
 
   function wanted() {
@@ -161,10 +167,11 @@ export async function board(box) {
   }
 
   function beat({ row, cells }) {
-    for (const [n, write] of Object.entries(LIVE)) {
-      write(row, cells[n]);
-      cells[n].classList.add(...COLUMNS[n][2].split(" "));
-    }
+    COLUMNS.forEach(([key, , kind], n) => {
+      if (!LIVE[key]) return;
+      LIVE[key](row, cells[n]);
+      cells[n].classList.add(...kind.split(" "));
+    });
   }
 
   function walk(event) {
@@ -224,7 +231,9 @@ function overview(told, change) {
     figure("QoD now", percent(told.qod), "", "share of reads that meet a fresh object"),
     filtering(`of ${told.objects} fresh`, told.fresh, "fresh", ""),
     filtering(`of ${told.slots} slots busy`, told.running, "running", ""),
-    figure("backlog", duration(told.backlog), "", "expected slot-seconds to make everything fresh"),
+    told.backlog === null
+      ? figure("backlog", "…", "", "Airflow's api-server has just started and reads the log: ranks and predictions follow")
+      : figure("backlog", duration(told.backlog), "", "expected slot-seconds to make everything fresh"),
     filtering("past the limit", told.breached, "breached", "bad"),
     filtering("about to breach", told.about_to_breach, "about", "warn"),
   ];

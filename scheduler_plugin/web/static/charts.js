@@ -3,16 +3,17 @@
 import { duration, h, percent, s, time } from "./dom.js";
 
 /** QoD or another share over time: [[at, share or null], ...]. */
-export function sparkline(points, width = 260, height = 46) {
+export function sparkline(points, width = 300, height = 46, left = 44) {
   const known = points.filter(([, value]) => value !== null);
   const [first, last] = [points[0]?.[0] ?? 0, points.at(-1)?.[0] ?? 1];
-  const x = (at) => 1 + ((at - first) / Math.max(1, last - first)) * (width - 2);
-  const y = (value) => height - 2 - value * (height - 4);
+  const x = (at) => left + ((at - first) / Math.max(1, last - first)) * (width - left - 4);
+  const y = (value) => height - 5 - value * (height - 10);
   const path = known.map(([at, value], n) => `${n ? "L" : "M"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`).join("");
   const latest = known.at(-1);
   return s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `quality of data over time, now ${percent(latest?.[1])}` },
-    s("line", { x1: 0, x2: width, y1: y(1), y2: y(1), class: "grid" }),
-    s("line", { x1: 0, x2: width, y1: y(0), y2: y(0), class: "grid" }),
+    [1, 0].map((share) => [
+      s("line", { x1: left, x2: width, y1: y(share), y2: y(share), class: "grid" }),
+      s("text", { x: left - 5, y: y(share) + 4, "text-anchor": "end" }, percent(share, 0))]),
     known.length > 1 && s("path", { d: `${path}L${x(latest[0]).toFixed(1)} ${y(0)}L${x(known[0][0]).toFixed(1)} ${y(0)}Z`, class: "area" }),
     s("path", { d: path, class: "curve-line" }),
     latest && s("circle", { cx: x(latest[0]), cy: y(latest[1]), r: 2.5, class: "curve-dot" }));
@@ -36,7 +37,9 @@ function shortTime(at, span) {
 /** The staleness of one object over time, with what happened to it (paper 000's Figure 1). */
 export function sawtooth(told, until, width) {
   const height = 260, left = 52, right = 8, top = 10, base = height - 62;
-  const since = told.since, span = until - since;
+  // A young object would be a scrawl at the edge.
+  const first = Math.min(...told.spells.filter((each) => each.current_to !== null).map((each) => each.since), ...told.arrivals, until - 60);
+  const since = Math.max(told.since, first - 0.04 * (until - first)), span = until - since;
   const x = (at) => left + ((Math.min(Math.max(at, since), until) - since) / span) * (width - left - right);
   const spells = told.spells.filter((each) => each.current_to !== null).map((each) => ({ ...each, from: Math.max(each.since, since), to: Math.min(each.until ?? until, until) })).filter((each) => each.to > each.from);
   const highest = Math.max(1, (told.limit ?? 0) * 1.15, ...spells.map((each) => each.to - each.current_to));
@@ -48,9 +51,9 @@ export function sawtooth(told, until, width) {
   const arrivals = told.arrivals.map((at) => s("path", { class: "arrival", d: `M${x(at).toFixed(1)} ${base + 7}l-3.5 8h7z` }, s("title", null, `new data arrived ${time(at)}`)));
   const grid = [
     ...steps(0, highest, 4).map((age) => s("g", null, s("line", { class: "grid", x1: left, x2: width - right, y1: y(age), y2: y(age) }), s("text", { x: left - 6, y: y(age) + 4, "text-anchor": "end" }, duration(age)))),
-    ...steps(since, until, Math.max(2, width / 110)).map((at) => s("text", { x: x(at), y: height - 8, "text-anchor": "middle" }, shortTime(at, span))),
+    ...steps(since, until, Math.max(2, width / 110)).map((at) => s("text", { x: x(at), y: height - 8, "text-anchor": x(at) > width - 30 ? "end" : "middle" }, shortTime(at, span))),
   ];
-  const limit = told.limit === null ? null : s("g", null, s("line", { class: "limit", x1: left, x2: width - right, y1: y(told.limit), y2: y(told.limit) }), s("text", { class: "limit-word", x: width - right, y: y(told.limit) - 4, "text-anchor": "end" }, `limit ${duration(told.limit)}`));
+  const limit = told.limit === null ? null : s("g", null, s("line", { class: "limit", x1: left, x2: width - right, y1: y(told.limit), y2: y(told.limit) }), s("text", { class: "limit-word", x: left + 4, y: y(told.limit) - 4 }, `limit ${duration(told.limit)}`));
   const cross = s("line", { class: "cross", y1: top, y2: base + 36, visibility: "hidden" });
   const read = s("text", { class: "read", y: top + 12, visibility: "hidden" });
   const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `staleness of ${told.object} over time` },
@@ -73,18 +76,19 @@ export function sawtooth(told, until, width) {
   return svg;
 }
 
-/** What jobs took, oldest left: stacked by stage. */
+/** What jobs took, oldest left: stacked by stage, with what the colours mean. */
 export function costBars(costs, width) {
-  const height = 120, left = 52, base = height - 6;
+  const height = 140, left = 52, base = height - 6;
   const jobs = [...costs].reverse();
+  const stages = [...new Set(jobs.flatMap((job) => Object.keys(job.stages)))];
   const highest = Math.max(0.1, ...jobs.map((each) => each.slot_seconds));
-  const wide = Math.min(18, (width - left) / Math.max(1, jobs.length));
+  const wide = Math.min(24, (width - left) / Math.max(1, jobs.length));
   const y = (value) => base - (value / highest) * (base - 8);
-  return s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": "duration of the last jobs" },
+  const chart = s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": "duration of the last jobs" },
     steps(0, highest, 3).map((value) => s("g", null, s("line", { class: "grid", x1: left, x2: width, y1: y(value), y2: y(value) }), s("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, duration(value)))),
     jobs.map((job, n) => {
       let from = 0;
-      const parts = [...Object.values(job.stages)];
+      const parts = stages.map((stage) => job.stages[stage] ?? 0);
       const rest = Math.max(0, job.slot_seconds - parts.reduce((sum, each) => sum + each, 0));
       return s("g", null, s("title", null, `decision ${job.decision}, ${time(job.at)}: ${duration(job.slot_seconds)} (${Object.entries(job.stages).map(([stage, took]) => `${stage} ${duration(took)}`).join(", ")}; the rest is starting)`),
         [rest, ...parts].map((part, stage) => {
@@ -93,6 +97,7 @@ export function costBars(costs, width) {
           return bar;
         }));
     }));
+  return [chart, h("p", { class: "legend" }, ["starting", ...stages].map((stage, n) => h("span", null, h("i", { class: `swatch stage${n % 6}` }), stage)))];
 }
 
 /** Several curves over the same axis: [{name, points: [[x, y], ...]}]. */

@@ -120,12 +120,52 @@ export function badge(kind, ...children) {
   return h("span", { class: `badge ${kind}` }, ...children);
 }
 
-/** A table of plain cells: columns are [title, class?]; a cell is a string or an element. */
+/** A cell that is sorted by a value other than its words. */
+export function by(value, shown) {
+  return { value, shown };
+}
+
+/** How tables are sorted, by their titles: kept when one is drawn again. */
+const orders = new Map();
+
+/** A table of plain cells, sorted by a click on a title: columns are [title, class?]; a cell is a string, an element or `by(...)`. */
 export function table(columns, rows, empty = "Nothing yet.") {
   if (!rows.length) return h("p", { class: "muted" }, empty);
-  const head = columns.map(([title, kind]) => h("th", { scope: "col", class: kind }, title));
-  const body = rows.map((cells) => h("tr", null, cells.map((cell, n) => h("td", { class: columns[n][1] }, cell))));
-  return h("div", { class: "scroll" }, h("table", null, h("thead", null, h("tr", null, head)), h("tbody", null, body)));
+  const key = columns.map(([title]) => title).join();
+  const lines = rows.map((cells) => {
+    const shown = cells.map((cell, n) => h("td", { class: columns[n][1], "data-title": columns[n][0] }, cell?.shown ?? cell));
+    return { line: h("tr", null, shown), values: cells.map((cell, n) => (cell && "value" in Object(cell) ? cell.value : shown[n].textContent)) };
+  });
+  const heads = columns.map(([title, kind], n) => h("th", { scope: "col", class: kind }, title ? h("button", { type: "button", onclick: () => turn(n) }, title) : null));
+  const body = h("tbody");
+  function turn(n) {
+    const [column, descending] = orders.get(key) ?? [];
+    // Up, down, and as it came.
+    if (column !== n) orders.set(key, [n, false]);
+    else if (!descending) orders.set(key, [n, true]);
+    else orders.delete(key);
+    draw();
+  }
+  function draw() {
+    const [column, descending] = orders.get(key) ?? [];
+    const sorted = column === undefined ? lines : [...lines].sort((a, b) => (descending ? -1 : 1) * compare(a.values[column], b.values[column]));
+    body.replaceChildren(...sorted.map((each) => each.line));
+    heads.forEach((head, n) => head.setAttribute("aria-sort", n !== column ? "none" : descending ? "descending" : "ascending"));
+  }
+  draw();
+  return h("div", { class: "scroll" }, h("table", null, h("thead", null, h("tr", null, heads)), body));
+}
+
+function compare(a, b) {
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  return String(a ?? "").localeCompare(String(b ?? ""), undefined, { numeric: true });
+}
+
+/** A search field that calls `changed` a moment after the last key. */
+export function searchField(label, value, changed) {
+  let waiting;
+  const field = h("input", { type: "search", "aria-label": label, placeholder: label, value, maxlength: 100, oninput: () => { clearTimeout(waiting); waiting = setTimeout(() => changed(field.value.trim()), 150); } });
+  return field;
 }
 
 export function choice(label, options, value, changed) {

@@ -1,7 +1,7 @@
 // The dependency graph around one object: left to right, coloured by freshness. Never all of it at once.
 
 import { get, now } from "./api.js";
-import { choice, duration, h, s, ticking } from "./dom.js";
+import { choice, duration, h, plural, s, ticking } from "./dom.js";
 
 const WIDE = 168, TALL = 44, GAP_X = 64, GAP_Y = 14;
 const DEPTHS = [["1", "1 step"], ["2", "2 steps"], ["3", "3 steps"], ["6", "6 steps"]];
@@ -14,6 +14,15 @@ export async function graph(box, name) {
   }
   let depth = sessionStorage.getItem("freshet-depth") ?? "2";
   const canvas = h("div", { class: "scroll canvas" });
+  const card = h("div", { class: "card", hidden: true });
+  // The card says what the box has no room for; whoever listens hears it from the box itself.
+  const point = (event) => {
+    const node = told?.nodes.find((each) => each.name === event.target.closest?.(".node")?.dataset.name);
+    card.hidden = !node;
+    if (node) showCard(card, node, event.target.closest(".node"));
+  };
+  for (const when of ["pointerover", "focusin"]) canvas.addEventListener(when, point);
+  for (const when of ["pointerleave", "focusout"]) canvas.addEventListener(when, () => { card.hidden = true; });
   const found = h("datalist", { id: "objects" });
   const search = h("input", {
     type: "search", list: "objects", "aria-label": "Centre", value: name,
@@ -21,8 +30,8 @@ export async function graph(box, name) {
     onchange: () => { location.hash = `#/graph/${encodeURIComponent(search.value)}`; },
   });
   box.append(
-    h("div", { class: "tools" }, h("h1", null, "Around"), search, found, choice("Depth", DEPTHS, depth, (value) => { depth = value; sessionStorage.setItem("freshet-depth", value); load(); }), key()),
-    canvas, h("p", { class: "muted" }, "Click an object for its page; Shift-click puts it in the middle."));
+    h("div", { class: "tools" }, h("h1", null, "Graph"), h("label", null, "around ", search), found, choice("Depth", DEPTHS, depth, (value) => { depth = value; sessionStorage.setItem("freshet-depth", value); load(); }), key()),
+    canvas, card, h("p", { class: "muted" }, "Click an object for its page; Shift-click puts it in the middle. +1: a neighbour that is not shown."));
   let told;
 
   async function load() {
@@ -33,7 +42,27 @@ export async function graph(box, name) {
   }
 
   await load();
+  requestAnimationFrame(() => canvas.querySelector(".centre")?.scrollIntoView({ block: "nearest", inline: "center" }));
   return { every: 2, refresh: load };
+}
+
+function showCard(card, node, box) {
+  card.replaceChildren(h("strong", null, node.name), h("dl", null, facts(node).map(([name, value]) => [h("dt", null, name), h("dd", null, value)])));
+  const { left, bottom, top } = box.getBoundingClientRect();
+  card.style.left = `${Math.max(8, Math.min(left, window.innerWidth - card.offsetWidth - 8))}px`;
+  card.style.top = `${bottom + card.offsetHeight + 8 < window.innerHeight ? bottom + 6 : top - card.offsetHeight - 6}px`;
+}
+
+/** What there is to say of an object, as [name, value]. */
+function facts(node) {
+  return [
+    ["staleness", node.current_to === null ? "nothing yet" : ticking(now() - node.current_to)],
+    ["limit", node.limit === null ? "none" : duration(node.limit)],
+    ["state", [node.fresh ? "fresh" : "stale", node.running && `job ${node.running}`, node.held && "held"].filter(Boolean).join(", ")],
+    node.kind === "table" && ["pending", plural(node.pending, "file")],
+    node.dirty && ["stale ancestors", String(node.dirty)],
+    node.virtual ? ["kind", "virtual: never run"] : ["next job", `about ${duration(node.cost)}`],
+  ].filter(Boolean);
 }
 
 function key() {
@@ -93,14 +122,12 @@ function draw(told) {
   const boxes = told.nodes.map((node) => {
     const [x, y] = at.get(node.name);
     const age = node.current_to === null ? "nothing yet" : `${ticking(now() - node.current_to)} behind`;
-    const words = [age, node.limit !== null ? `limit ${duration(node.limit)}` : "no limit", node.fresh ? "fresh" : "stale", node.running ? `running (${node.running})` : "", node.held ? "held" : "", node.pending ? `${node.pending} pending` : "", node.dirty ? `${node.dirty} stale ancestors` : "", node.virtual ? "virtual" : `about ${duration(node.cost)} to run`].filter(Boolean);
     const short = node.name.length > 22 ? `${node.name.slice(0, 21)}…` : node.name;
     return s("a", {
       href: `#/object/${encodeURIComponent(node.name)}`, class: `node node-${state(node)} ${node.running ? "node-running" : ""} ${node.virtual ? "virtual" : ""} ${node.name === told.centre ? "centre" : ""}`,
-      transform: `translate(${x} ${y})`, "data-name": node.name, "aria-label": `${node.name}: ${words.join(", ")}`,
+      transform: `translate(${x} ${y})`, "data-name": node.name, "aria-label": `${node.name}: ${facts(node).map((each) => each.join(" ")).join(", ")}`,
       onclick: (event) => { if (event.shiftKey) { event.preventDefault(); location.hash = `#/graph/${encodeURIComponent(node.name)}`; } },
     },
-    s("title", null, `${node.name}\n${words.join("\n")}`),
     s("rect", { width: WIDE, height: TALL, rx: node.kind === "table" ? 4 : 14 }),
     s("text", { x: 10, y: 18 }, short),
     s("text", { x: 10, y: 34, class: "small" }, node.running ? `${age} · running` : age),

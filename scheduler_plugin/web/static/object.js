@@ -3,8 +3,8 @@
 import { get, now, post } from "./api.js";
 import { stateOf } from "./board.js";
 import { costBars, sawtooth } from "./charts.js";
-import { airflowLink, ask, badge, bytes, choice, duration, h, live, number, objectLink, plural, redraw, table, ticking, time, toast } from "./dom.js";
-import { decisionList } from "./decisions.js";
+import { ahead, decisionList, figures } from "./decisions.js";
+import { airflowLink, ask, badge, by, bytes, choice, duration, h, live, number, objectLink, plural, redraw, searchField, table, ticking, time, toast } from "./dom.js";
 
 const WINDOWS = [["0.25", "15 minutes"], ["1", "1 hour"], ["6", "6 hours"], ["24", "24 hours"], ["168", "7 days"]];
 
@@ -16,8 +16,8 @@ export async function object(box, name) {
 
   const head = h("div", { class: "head" });
   const chart = h("div", { class: "chart" });
-  const why = h("div");
-  const lower = h("div", { class: "columns" });
+  const why = h("div", { class: "standing" });
+  const lower = h("div", { class: "panels" });
   const windows = choice("Window", WINDOWS, hours, async (chosen) => {
     hours = chosen;
     sessionStorage.setItem("freshet-hours", hours);
@@ -29,7 +29,7 @@ export async function object(box, name) {
   function drawHead() {
     const { row } = told;
     const steady = { ...row, impact: 0, rank: 0, popularity: number(row.popularity), cost: number(row.cost), predicted_fresh_at: row.predicted_fresh_at === null };
-    redraw(head, [steady, told.may_edit, stateOf(row)], () => [
+    redraw(head, [steady, told.may_edit, told.overrides, stateOf(row)], () => [
       h("div", null,
         h("h1", null, h("span", { class: `dot ${stateOf(row)}` }), row.name, " ", h("small", { class: "muted" }, row.virtual ? "virtual view" : row.kind), row.group && badge("", row.group)),
         h("p", { class: "lead" },
@@ -38,10 +38,11 @@ export async function object(box, name) {
           row.running ? ["A job is under way (", row.running, ", ", live(() => ticking(now() - row.decided_at)), "). "] : "",
           !row.fresh && row.predicted_fresh_at !== null ? live(() => `Probably fresh in ${ticking(told.row.predicted_fresh_at - now())}.`) : ""),
         h("p", { class: "muted" },
-          row.rows === null ? "no version yet" : [`${plural(row.rows, "row")}, last run `, live(() => ticking(now() - row.last_run)), " ago"],
+          row.rows === null ? "no version yet" : [row.kind === "table" ? `${plural(row.rows, "row")} in the last load, ` : `${plural(row.rows, "row")}, last run `, live(() => ticking(now() - row.last_run)), " ago"],
           row.virtual ? "" : ` · next job about ${duration(row.cost)} · popularity ${number(row.popularity)}`,
-          told.dag_id ? [" · ", airflowLink(`dags/${told.dag_id}`, "DAG ", told.dag_id)] : "")),
-      h("div", { class: "buttons" }, buttons(told, reload))]);
+          told.dag_id ? [" · ", airflowLink(`dags/${told.dag_id}`, "DAG ", told.dag_id)] : ""),
+        told.overrides.map((each) => override(each))),
+      h("div", { class: "buttons" }, buttons(told, act))]);
   }
 
   function drawChart() {
@@ -52,29 +53,54 @@ export async function object(box, name) {
 
   function drawWhy() {
     const { explanation, row } = told;
-    if (!explanation) return;
+    if (!explanation) {
+      redraw(why, null, () => h("p", { class: "muted" }, "Airflow's api-server has just started and reads the log: in a moment it says why this object is, or is not, next."));
+      return;
+    }
     const ancestors = explanation.dirty_ancestors;
     redraw(why, [explanation, row.held, row.fresh, row.running], () => h("section", null,
-      h("h2", null, row.fresh || row.running ? "Where it stands" : explanation.rank === 1 ? "Next in line" : "Why not now"),
+      h("h2", null, ["fresh", "running"].includes(explanation.state) ? "Where it stands" : explanation.rank === 1 ? "Next in line" : "Why not now"),
       h("p", null, badge("", explanation.state), " ", explanation.summary),
       row.held.length ? h("p", { class: "warn" }, `Held: ${row.held.join("; ")}.`) : null,
       row.fresh ? null : h("p", { class: "muted" }, explanation.why),
       ancestors.length ? h("p", null, "Waits for ", ancestors.flatMap((each, n) => [n ? ", " : "", objectLink(each)]), ".") : null,
-      !row.fresh && explanation.ahead.length ? [h("h3", null, "Before it in the queue"), table([["Object"], ["Impact", "num"], ["Why"]], explanation.ahead.map((each) => [objectLink(each.object), number(each.impact), each.why]))] : null,
-      row.fresh ? null : h("details", null, h("summary", null, "The figures"), table([["Figure"], ["Value", "num"]], [["impact", number(explanation.impact)], ...Object.entries(explanation.ingredients).map(([key, value]) => [key.replaceAll("_", " "), number(value)])]))));
+      !row.fresh && explanation.ahead.length ? [h("h3", null, "Before it in the queue"), ahead(explanation.ahead)] : null,
+      row.fresh ? null : h("details", null, h("summary", null, "The figures"), h("div", { class: "beside" }, figures(explanation)))));
   }
 
+  const bars = h("div");
   async function drawLower() {
     const [versions, costs, quality, decided] = await Promise.all([get(`${path}/versions`), get(`${path}/costs`), told.row.kind === "table" ? get(`${path}/quality`) : [], get("decisions", { object: name, limit: 15 })]);
     const parts = [
-      told.waiting.length && panel("Waiting", table([["File"], ["Size", "num"], ["Arrived", "num"], ["State"]], told.waiting.map((each) => [each.path.split("/").at(-1), bytes(each.bytes), time(each.release), each.state]))),
-      told.row.virtual ? null : panel("Duration of its jobs", costs.length ? costBars(costs, Math.max(280, lower.clientWidth > 900 ? lower.clientWidth / 2 - 40 : lower.clientWidth - 24)) : h("p", { class: "muted" }, "No job has finished yet.")),
+      told.waiting.length && panel("Waiting", table([["File"], ["Size", "num"], ["Arrived", "num"], ["State"]], told.waiting.map((each) => [h("span", { class: "file", title: each.path }, each.path.split("/").at(-1)), by(each.bytes, bytes(each.bytes)), by(each.release, time(each.release)), each.state]))),
+      told.backfills.length && panel("Backfills", backfillTable(told.backfills)),
+      told.row.virtual ? null : panel("Duration of its jobs", costs.length ? bars : h("p", { class: "muted" }, "No job has finished yet.")),
       told.row.virtual ? null : panel("Decisions", decisionList(decided, false)),
-      told.row.virtual ? null : panel("Versions", table([["Committed"], ["Rows", "num"], ["Snapshot"], ["Read"]], versions.map((each) => [time(each.committed_at), number(each.rows, 6), h("code", null, each.snapshot_id), Object.keys(each.reads).length ? plural(Object.keys(each.reads).length, "parent") : ""]), "No version yet.")),
-      told.row.kind === "table" && panel("Quality", table([["Batch", "num"], ["Expectation"], ["On failure"], ["Result"]], quality.map((each) => [String(each.batch), each.expectation, each.on_fail, h("span", null, badge(each.passed ? "good" : "bad", each.passed ? "held" : "failed"), " ", each.message, each.samples.length ? ` (${each.samples.join(", ")})` : "")]), "No expectation has been tried on it yet.")),
+      told.row.virtual ? null : panel("Versions", versionTable(versions, told.row.kind)),
+      told.row.kind === "table" && panel("Quality", qualityTable(quality)),
       panel("Made of", definition(told)),
     ].filter(Boolean);
     lower.replaceChildren(...parts);
+    if (costs.length) bars.replaceChildren(...costBars(costs, bars.clientWidth));
+  }
+
+  /** Does what a button asks for, and shows what came of it. */
+  async function act(what) {
+    try {
+      const message = await what();
+      if (!message) return;
+      toast(message);
+      await reload();
+      await drawLower();
+    } catch (error) {
+      toast(error.message, "bad");
+    }
+  }
+
+  function override({ what, value, until, by: who, why: reason }) {
+    const words = what === "weight" ? `Weighs ${number(value)} instead of ${number(told.weight)}` : `Limit ${duration(value)}`;
+    const back = what === "weight" && told.may_edit ? h("button", { class: "link", onclick: () => act(async () => (await post(`${path}/weight`, { weight: null })).message) }, "take it back") : null;
+    return h("p", { class: "warn" }, words, until === null ? "" : [" for ", live(() => ticking(until - now()))], `, set by ${who}${reason ? `: ${reason}` : ""} `, back);
   }
 
   async function reload() {
@@ -89,14 +115,15 @@ export async function object(box, name) {
   requestAnimationFrame(() => { drawChart(); drawLower(); });
   const resized = new ResizeObserver(drawChart);
   resized.observe(box);
-  let decision = told.row.decision;
+  const state = () => JSON.stringify([told.row.decision, told.backfills, told.waiting.length]);
+  let before = state();
   return {
     every: 2,
     tick: drawHead,
     refresh: async () => {
       await reload();
-      if (told.row.decision !== decision) {
-        decision = told.row.decision;
+      if (state() !== before) {
+        before = state();
         await drawLower();
       }
     },
@@ -123,22 +150,44 @@ function definition(told) {
   ];
 }
 
-function buttons(told, reload) {
+function versionTable(versions, kind) {
+  const columns = [["Committed"], [kind === "table" ? "Rows added" : "Rows", "num"], ["Snapshot"], ...(kind === "table" ? [] : [["Read from", "num"]])];
+  return table(columns, versions.map((each) => [
+    by(each.committed_at, time(each.committed_at)), by(each.rows, number(each.rows, 6)), h("code", null, each.snapshot_id),
+    h("span", { title: Object.entries(each.reads).map(([parent, snapshot]) => `${parent}: ${snapshot ?? "as it was"}`).join("\n") }, plural(Object.keys(each.reads).length, "parent")),
+  ].slice(0, columns.length)), "No version yet.");
+}
+
+/** expect_column_values_to_be_unique(carrier) as words, and what it is about. */
+function expectation(rule, otherwise) {
+  const [, words, about = ""] = /^(?:expect_)?(\w+)(?:\((.*)\))?$/s.exec(rule) ?? [null, rule];
+  return h("span", { class: "rule", title: rule }, words.replaceAll("_", " "), h("small", { class: "muted" }, `, or ${otherwise}`), about && h("code", null, about));
+}
+
+/** An expectation a line: how it went with the newest batch, and a pip for each of the last ones. */
+function qualityTable(results) {
+  const rules = new Map();
+  for (const each of results) rules.set(each.expectation, [...(rules.get(each.expectation) ?? []), each]);
+  return table([["Expectation"], ["Newest batch"], ["Lately"]], [...rules].map(([rule, [newest, ...older]]) => [
+    expectation(rule, newest.on_fail),
+    by(newest.passed ? 1 : 0, h("span", { title: newest.samples.join(", ") }, badge(newest.passed ? "good" : newest.on_fail === "warn" ? "warn" : "bad", newest.passed ? "met" : "not met"), newest.passed ? "" : newest.message)),
+    h("span", { class: "pips", role: "img", "aria-label": `met by ${older.filter((each) => each.passed).length + newest.passed} of the last ${older.length + 1} batches` }, [newest, ...older].slice(0, 12).reverse().map((each) => h("i", { class: each.passed ? "met" : "not", title: `batch ${each.batch}, ${time(each.at)}: ${each.message || "met"}` }))),
+  ]), "No expectation has been tried on it yet.");
+}
+
+function backfillTable(backfills) {
+  const KINDS = { running: "busy", done: "good", paused: "warn" };
+  const covered = (at, open) => (at === null ? open : `${new Date(at * 1000).toISOString().slice(0, 16).replace("T", " ")} UTC`);
+  return table([["Started"], ["What"], ["State"], ["Jobs", "num"], ["By"]], backfills.map((each) => [
+    by(each.started_at, time(each.started_at)), h("span", null, each.mode, each.covers_from || each.covers_to ? ` ${covered(each.covers_from, "the first")} to ${covered(each.covers_to, "the last")}` : "", each.next && each.state !== "stopped" ? h("small", { class: "muted" }, ` next: ${each.next}`) : ""),
+    badge(KINDS[each.state] ?? "", each.state), by(each.pieces_done, `${each.pieces_done} of ${each.pieces}`), `${each.who}${each.why ? `: ${each.why}` : ""}`]));
+}
+
+function buttons(told, act) {
   if (told.row.virtual) return [];
   const path = `objects/${encodeURIComponent(told.row.name)}`;
   const paused = told.row.held.some((why) => why.includes("paused"));
-  const button = (words, act, title) => h("button", {
-    disabled: !told.may_edit, title: told.may_edit ? title : "You may not edit its DAG.",
-    onclick: async () => {
-      try {
-        const message = await act();
-        if (message) toast(message);
-        await reload();
-      } catch (error) {
-        toast(error.message, "bad");
-      }
-    },
-  }, words);
+  const button = (words, what, title) => h("button", { disabled: !told.may_edit, title: told.may_edit ? title : "You may not edit its DAG.", onclick: () => act(what) }, words);
   return [
     button("Run now", async () => {
       const asked = await ask(`Run ${told.row.name} now`, [["why", "Why (for the record)", { maxlength: 500 }]], "Run now", h("p", { class: "muted" }, "It goes before everything else, with what it needs."));
@@ -168,6 +217,11 @@ async function backfill(told, path) {
 }
 
 async function pick(box) {
-  const { objects } = await get("board", { sort: "staleness", limit: 30 });
-  box.append(h("h1", null, "Choose an object"), h("ul", { class: "plain" }, objects.map((row) => h("li", null, objectLink(row.name)))));
+  const list = h("ul", { class: "plain" });
+  const load = async (search) => {
+    const { objects } = await get("board", { search, sort: "staleness", limit: 30 });
+    list.replaceChildren(...objects.map((row) => h("li", null, h("span", { class: `dot ${stateOf(row)}` }), objectLink(row.name), " ", h("small", { class: "muted" }, row.kind))));
+  };
+  box.append(h("div", { class: "tools" }, h("h1", null, "Choose an object"), searchField("Search objects", "", load)), list);
+  await load("");
 }

@@ -2,7 +2,7 @@
 // stale. The dark part is the time its own job ran, the light part the wait for it. The area is the QoD lost.
 
 import { get } from "./api.js";
-import { choice, duration, h, objectLink, percent, s, table, toast } from "./dom.js";
+import { by, choice, duration, h, objectLink, percent, s, table, toast } from "./dom.js";
 
 const WINDOWS = [["0.25", "15 minutes"], ["1", "1 hour"], ["6", "6 hours"], ["24", "24 hours"], ["168", "7 days"]];
 
@@ -25,7 +25,11 @@ export async function picture(box) {
     const width = Math.max(300, figure.clientWidth || box.clientWidth || 800);
     figure.replaceChildren(staircase([...told.objects].filter((each) => each.access > 0 && each.seconds > 0).sort((a, b) => b.access - a.access || a.object.localeCompare(b.object)), width));
     total.replaceChildren("QoD ", h("strong", null, percent(told.qod)), " over the window", told.others ? `; ${told.others} more objects cost ${percent(told.others_lost)} together and are not drawn.` : ".");
-    loss.replaceChildren(table([["Object"], ["QoD lost", "num"], ["Share of reads", "num"], ["Stale", "num"], ["of it running", "num mid"], ["Reads met fresh", "num mid"]], told.objects.filter((each) => each.access > 0).slice(0, 40).map((each) => [objectLink(each.object), percent(each.lost, 2), percent(each.access), `${percent(each.seconds ? each.stale_seconds / each.seconds : null)} (${duration(each.stale_seconds)})`, duration(each.running_seconds), each.reads ? `${each.reads_met_fresh} of ${each.reads}` : "–"])));
+    loss.replaceChildren(table([["Object"], ["QoD lost", "num"], ["Share of reads", "num mid"], ["Stale", "num"], ["Of it running", "num mid"], ["Reads met fresh", "num mid"]], told.objects.filter((each) => each.access > 0).slice(0, 40).map((each) => [
+      objectLink(each.object), by(each.lost, percent(each.lost, 2)), by(each.access, percent(each.access)),
+      by(each.stale_seconds, `${percent(each.seconds ? each.stale_seconds / each.seconds : null)} (${duration(each.stale_seconds)})`),
+      by(each.running_seconds, duration(each.running_seconds)), by(each.reads ? each.reads_met_fresh / each.reads : -1, each.reads ? `${each.reads_met_fresh} of ${each.reads}` : "–"),
+    ])));
   }
 
   await load();
@@ -47,7 +51,7 @@ function staircase(objects, width) {
       s("rect", { class: "light", x: at, y: y(stale), width: Math.max(0.5, wide - 0.7), height: Math.max(0, y(running) - y(stale)) }),
       s("rect", { class: "dark", x: at, y: y(running), width: Math.max(0.5, wide - 0.7), height: Math.max(0, base - y(running)) }),
       s("line", { class: "diagonal", x1: at, y1: base, x2: at + Math.max(0, wide - 0.7), y2: y(running) }),
-      wide > 54 ? s("text", { x: at + wide / 2, y: height - 12, "text-anchor": "middle" }, each.object.length * 6.2 > wide ? `${each.object.slice(0, Math.max(3, Math.floor(wide / 6.6)))}…` : each.object) : null);
+      wide > 60 ? s("text", { x: at + wide / 2, y: height - 12, "text-anchor": "middle" }, each.object.length * 6.4 + 8 > wide ? `${each.object.slice(0, Math.floor((wide - 16) / 6.4))}…` : each.object) : null);
     at += wide;
     return bar;
   });

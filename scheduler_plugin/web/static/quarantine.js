@@ -1,7 +1,7 @@
 // What was kept out of the tables, why, and what to do with it.
 
 import { get, post } from "./api.js";
-import { ask, h, objectLink, plural, table, time, toast } from "./dom.js";
+import { ask, by, h, objectLink, plural, searchField, table, time, toast } from "./dom.js";
 
 const ACTIONS = [
   ["release", "Release", "Loads it whatever the expectations say"],
@@ -9,13 +9,18 @@ const ACTIONS = [
   ["drop", "Drop", "Nobody waits for it any more"],
 ];
 
+const MOST = 200;
+
 export async function quarantine(box) {
   const list = h("div");
   const chosen = new Set();
   const buttons = ACTIONS.map(([action, words, title]) => h("button", { title, class: action === "drop" ? "danger" : "", onclick: () => act(action, words) }, words));
   const count = h("span", { class: "muted" });
-  box.append(h("div", { class: "tools" }, h("h1", null, "Quarantine"), buttons, count), list);
+  const all = h("input", { type: "checkbox", onchange: () => { for (const item of matching()) if (item.may_edit) chosen[all.checked ? "add" : "delete"](item.id); draw(); } });
+  let search = "";
+  box.append(h("div", { class: "tools" }, h("h1", null, "Quarantine"), searchField("Search table, file, reason, sample", "", (words) => { search = words.toLowerCase(); draw(); }), h("label", null, all, " choose all shown"), buttons, count), list);
   let told = [];
+  const matching = () => told.filter((item) => `${item.table} ${item.feed} ${item.file} ${item.reason} ${item.sample ?? ""}`.toLowerCase().includes(search));
   let key = null;
 
   async function act(action, words) {
@@ -31,7 +36,10 @@ export async function quarantine(box) {
   }
 
   function tally() {
-    count.textContent = chosen.size ? `${chosen.size} chosen` : `${told.length}${told.length === 100 ? " or more" : ""} held`;
+    const shown = matching();
+    count.textContent = chosen.size ? `${chosen.size} chosen` : `${search ? `${shown.length} of ` : ""}${told.length}${told.length === MOST ? " or more" : ""} held`;
+    all.checked = shown.length > 0 && shown.every((item) => chosen.has(item.id) || !item.may_edit);
+    all.disabled = !shown.some((item) => item.may_edit);
     buttons.forEach((button) => { button.disabled = !chosen.size; });
   }
 
@@ -42,15 +50,19 @@ export async function quarantine(box) {
   }
 
   async function load() {
-    told = await get("quarantine");
+    told = await get("quarantine", { limit: MOST });
     const now_there = JSON.stringify(told);
-    if (now_there !== key) {
-      key = now_there;
-      for (const id of chosen) if (!told.some((item) => item.id === id)) chosen.delete(id);
-      list.replaceChildren(table([[""], ["Table"], ["File"], ["Row", "num"], ["Why"], ["Sample", "mid"], ["Since", "num mid"]],
-        told.map((item) => [tick(item), objectLink(item.table), h("span", { title: item.file }, item.file.split("/").at(-1)), item.row === null ? (item.sample === null ? "all" : "–") : String(item.row), item.reason, item.sample === null ? "" : h("code", null, item.sample), time(item.at)]),
-        "Nothing is held: every file and row that arrived has been loaded, or was dropped by somebody."));
-    }
+    if (now_there === key) return;
+    key = now_there;
+    for (const id of chosen) if (!told.some((item) => item.id === id)) chosen.delete(id);
+    draw();
+  }
+
+  function draw() {
+    list.replaceChildren(table([[""], ["Table"], ["File"], ["Row", "num"], ["Why"], ["Sample"], ["Since", "num"]],
+      matching().map((item) => [tick(item), objectLink(item.table), h("span", { class: "file", title: item.file }, item.file.split("/").at(-1)), by(item.row ?? -1, item.row === null ? (item.sample === null ? "all" : "–") : String(item.row)), h("span", { class: "reason" }, item.reason.replace(`${item.file}: `, "")), item.sample === null ? "" : h("code", null, item.sample), by(item.at, time(item.at))]),
+      told.length ? "Nothing held is like that." : "Nothing is held: every file and row that arrived has been loaded, or was dropped by somebody."));
+    list.firstChild.classList.add("cards");
     tally();
   }
 

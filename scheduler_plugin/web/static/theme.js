@@ -5,7 +5,6 @@ const COLOURS = {
   "--fg": "--chakra-colors-fg",
   "--muted": "--chakra-colors-fg-muted",
   "--line": "--chakra-colors-border",
-  "--soft": "--chakra-colors-bg-subtle",
 };
 
 export function followTheme() {
@@ -23,6 +22,8 @@ export function followTheme() {
       const colour = style.getPropertyValue(theirs).trim();
       if (colour) own.style.setProperty(ours, colour);
     }
+    // Airflow's own subtle ground is darker than its ground in the dark, and cards would look like holes.
+    own.style.setProperty("--soft", "color-mix(in srgb, var(--fg) 4%, var(--bg))");
     const font = getComputedStyle(around.body).fontFamily;
     if (font) own.style.setProperty("--font", font);
   };

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { curves } from "./charts.js";
-import { choice, duration, h, number, percent, table, time, toast } from "./dom.js";
+import { by, choice, duration, h, number, percent, table, time, toast } from "./dom.js";
 
 const WINDOWS = [["0.25", "last 15 minutes"], ["1", "last hour"], ["6", "last 6 hours"], ["24", "last 24 hours"]];
 
@@ -52,7 +52,9 @@ export async function whatIf(box) {
     result.replaceChildren(
       h("p", { class: "muted" }, `${told[0].arrivals} arrivals in ${duration(told[0].until - told[0].since)}, decided anew. Replaying what really ran may differ from what was recorded by up to ${percent(told[0].margin, 0)} of QoD.`),
       table([["Way"], ["QoD", "num"], ["Weighted staleness", "num"], ["Worst stretch", "num mid"], ["Limits breached", "num"], ["Time over limits", "num mid"], ["Jobs", "num mid"], ["Slot-hours", "num mid"]],
-        all.map(([name, each]) => [name, percent(each.qod), duration(each.weighted_staleness), number(each.worst_stretch), String(each.limits_breached), duration(each.seconds_over_limit), String(each.jobs), number(each.slot_hours)])),
+        all.map(([name, each]) => [
+          name, by(each.qod, percent(each.qod)), by(each.weighted_staleness, duration(each.weighted_staleness)), by(each.worst_stretch, number(each.worst_stretch)), by(each.limits_breached, String(each.limits_breached)),
+          by(each.seconds_over_limit, duration(each.seconds_over_limit)), by(each.jobs, String(each.jobs)), by(each.slot_hours, number(each.slot_hours))])),
       h("h2", null, "Share of accesses that met a fresh object"), curves(all.map(([name, each]) => line(name, each, "fresh")), { width, high: 1 }),
       h("h2", null, "Mean staleness, by popularity"), curves(all.map(([name, each]) => line(name, each, "staleness")), { width, label: duration }));
   }
@@ -68,9 +70,9 @@ async function waitingQueries() {
     const query = told.find((each) => String(each.id) === id);
     figure.replaceChildren(
       h("p", { class: "muted" }, `Asked by ${query.by} at ${time(query.asked_at)} with preference ${number(query.prefer)} over ${query.objects.join(", ")}; weighed together with ${query.together_with.length} waiting. It took ${duration(query.taken.wait)} of waiting.`),
-      curves([{ name: "how much fresher the answers become, by how long they wait", points: query.curve.map((point) => [point.wait, point.help]) }], { width: 640, label: (value) => number(value, 2), marks: [[query.taken.wait, query.taken.help, "the point taken"]] }));
+      curves([{ name: "how much fresher the answers become, by how long they wait", points: query.curve.map((point) => [point.wait, point.help]) }], { width: Math.min(640, figure.clientWidth || 640), label: (value) => number(value, 2), marks: [[query.taken.wait, query.taken.help, "the point taken"]] }));
   };
-  if (told.length) draw(String(told[0].id));
+  if (told.length) requestAnimationFrame(() => draw(String(told[0].id)));
   return h("section", null, h("h2", null, "Waiting queries: fast or fresh"),
     told.length ? choice("Query", told.map((each) => [String(each.id), `query ${each.id}, ${each.state}`]), String(told[0].id), draw) : h("p", { class: "muted" }, "No query has stated a preference between fast and fresh yet."), figure);
 }
