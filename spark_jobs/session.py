@@ -34,8 +34,7 @@ SETTINGS = {
 }
 
 
-#: Seconds for which a server that does not answer is asked again. Left alone the client waits ten minutes; but a server
-#: that was started anew does not know the session any more, and may have another port.
+#: Seconds for which a job that begins waits for Spark to listen.
 PATIENCE_SECONDS = 20.0
 
 
