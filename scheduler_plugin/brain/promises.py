@@ -123,15 +123,16 @@ class Promises:
         """What limits ask for, with some objects on slots, if otherwise `next_turn` passes until one is free again."""
         names = warehouse.graph.names
         chosen = [each for each in busy if each in warehouse.ready]
-        promises = sorted(
-            (
-                each
-                for position in self.foremost(warehouse, len(chosen))
-                if position not in chosen
-                for each in self._promises(warehouse, position)
-            ),
-            key=lambda each: (each.due, names[each.object], names[each.start]),
-        )
+        promises = [
+            each
+            for position in self.foremost(warehouse, len(chosen))
+            if position not in chosen
+            for each in self._promises(warehouse, position)
+        ]
+        in_one_slot = math.fsum(each.work for each in promises)
+        if all(now + next_turn + in_one_slot <= each.due for each in promises):
+            return NO_LIMITS
+        promises.sort(key=lambda each: (each.due, names[each.object], names[each.start]))
         broken: dict[int, Promise] = {}
         kept: list[Promise] = []
         for each in promises:
