@@ -22,6 +22,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -214,10 +215,12 @@ class Bench:
                 self._wait()
             report = self._measure_fifo(files=3)
             tell(f"a file of each feed needs {report.round_jobs:.0f} jobs and {report.round_cost:.1f} slot-seconds")
-            for load in loads:
-                for policy in POLICIES:
-                    report.arms.append(self._arm(load, policy, report.round_cost))
-                    self._measure(report.arms[-1])
+            with suppress(KeyboardInterrupt):  # whoever has seen enough gets what has been measured
+                for load in loads:
+                    for policy in POLICIES:
+                        arm = self._arm(load, policy, report.round_cost)
+                        self._measure(arm)
+                        report.arms.append(arm)
             report.latencies = self._latencies(report.arms)
             report.pictures = [str(draw(report, pictures))]
             return report

@@ -11,14 +11,15 @@ is given up, and so on until the rest can be kept (Moore and Hodgson's way, by w
 >>> warehouse.apply(UpdateArrived(table="r", at=2.0))
 >>> promises = Promises()
 >>> promises.place(warehouse, 0)
->>> promises.judged(warehouse, now=2.0, room=1, next_turn=4.0, worth=lambda each: 1.0).pressing
+>>> promises.judged(warehouse, now=2.0, room=1, busy=[], next_turn=4.0, worth=lambda each: 1.0).pressing
 {}
->>> promises.judged(warehouse, now=3.0, room=1, next_turn=4.0, worth=lambda each: 1.0).pressing
+>>> promises.judged(warehouse, now=3.0, room=1, busy=[], next_turn=4.0, worth=lambda each: 1.0).pressing
 {0: Promise(due=10.0, object=1, start=0, way=(0, 1), work=4.0)}
 """
 
 import math
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from typing import NamedTuple
 
 from scheduler_plugin.brain import events
@@ -32,6 +33,8 @@ LIMITS_BELOW = 3
 OBJECTS_BELOW = 64
 #: How many of the tables behind an object are asked whether they have anything newer.
 TABLES_BEHIND = 16
+#: Share of the slots for limits where not all of them can be kept.
+SHARE = 0.5
 
 
 class Promise(NamedTuple):
@@ -107,30 +110,29 @@ class Promises:
         found = self._promises(warehouse, position) if warehouse.missing[position] != math.inf else []
         return min(found, key=lambda each: each.due - each.work, default=None)
 
-    def leads_to_limit(self, warehouse: Warehouse, position: int) -> bool:
-        return bool(self._ways_from(warehouse, position))
-
     def judged(
         self,
         warehouse: Warehouse,
         *,
         now: float,
         room: int,
+        busy: Collection[int],
         next_turn: float,
         worth: Callable[[int], float],
-        without: Collection[int] = (),
     ) -> Verdict:
-        """What limits ask for, when otherwise `next_turn` passes until a slot is free again."""
+        """What limits ask for, with some objects on slots, if otherwise `next_turn` passes until one is free again."""
         names = warehouse.graph.names
-        promises = sorted(
-            (
-                each
-                for position in self.foremost(warehouse, len(without))
-                if position not in without
-                for each in self._promises(warehouse, position)
-            ),
-            key=lambda each: (each.due, names[each.object], names[each.start]),
-        )
+        chosen = [each for each in busy if each in warehouse.ready]
+        promises = [
+            each
+            for position in self.foremost(warehouse, len(chosen))
+            if position not in chosen
+            for each in self._promises(warehouse, position)
+        ]
+        in_one_slot = math.fsum(each.work for each in promises)
+        if all(now + next_turn + in_one_slot <= each.due for each in promises):
+            return NO_LIMITS
+        promises.sort(key=lambda each: (each.due, names[each.object], names[each.start]))
         broken: dict[int, Promise] = {}
         kept: list[Promise] = []
         for each in promises:
@@ -139,10 +141,16 @@ class Promises:
             else:
                 kept.append(each)
         given_up: dict[int, Promise] = {}
+        worth = cache(worth)
         while (late := _first_late(warehouse, kept, now, room)) is not None:
             least = min({each.start for each in kept[: late + 1]}, key=lambda each: (worth(each), names[each]))
             given_up[least] = next(each for each in kept if each.start == least)
             kept = [each for each in kept if each.start != least]
+        if broken or given_up:
+            # The others are not to pay for what cannot be with more than a share of the slots.
+            under_way = sum(bool(self._ways_from(warehouse, each)) for each in busy)
+            broken = broken if under_way < int(SHARE * room) else {}
+            kept = kept if under_way < max(1, int(SHARE * room)) else []
         pressing: dict[int, Promise] = {}
         for each in kept[: _pressing(warehouse, kept, now + next_turn, room)]:
             pressing.setdefault(each.start, each)

@@ -138,7 +138,6 @@ class Warehouse:
         self.held: set[int] = set()
         #: Stale, idle, not held, nothing stale above: what may start now.
         self.ready: set[int] = set()
-        self._accesses = ExactSum(self.access)
         self._backlog = ExactSum()
         #: Table -> what its pending updates count in the backlog.
         self._weighed: dict[int, float] = {}
@@ -243,11 +242,6 @@ class Warehouse:
         if shortest is None:
             shortest = self._shortest[table] = min(waiting, key=lambda update: update.length or math.inf)
         return (waiting[0], shortest)
-
-    @property
-    def mean_access(self) -> float:
-        """Reads of all objects, per view."""
-        return self._accesses.value / max(1, self.views)
 
     @property
     def backlog(self) -> float:
@@ -435,8 +429,6 @@ class Warehouse:
 
     def _access_changed(self, event: events.AccessChanged) -> None:
         position = self.number(event.object)
-        self._accesses.take(self.access[position])
-        self._accesses.add(event.access)
         self.access[position] = event.access
         for each in (position, *self.graph.ancestors(position)):
             self._popularity.forget(each)

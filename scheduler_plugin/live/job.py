@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
-from scheduler_plugin.services import spark as spark_service
 from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import backfills, decisions, settling
 from scheduler_plugin.store.database import Database
@@ -44,13 +43,19 @@ def run(settings: Settings, decision: int, attempt: int) -> bool:
             with _beating(database, claim):
                 outcome = _work(settings, claim)
         except Exception as error:
-            settling.fail(database, claim, f"{type(error).__name__}: {error}", away=not spark_service.answers(settings))
+            settling.fail(database, claim, f"{type(error).__name__}: {error}", away=_nobody_runs_it(error))
             raise
         settling.finish(database, claim, outcome)
         _tell(claim, outcome)
         return True
     finally:
         database.close()
+
+
+def _nobody_runs_it(error: Exception) -> bool:
+    from spark_jobs.session import SparkGone
+
+    return isinstance(error, SparkGone)
 
 
 class BackfillStoppedError(Exception):
@@ -70,10 +75,6 @@ def _work(settings: Settings, claim: decisions.Claim) -> settling.Outcome:
     from spark_jobs.session import spark_session
     from spark_jobs.tables import Tables
 
-    if not spark_service.answers(settings):
-        raise spark_service.SparkAwayError(
-            f"no Spark Connect server answers at {settings.spark_remote.partition(';')[0]}"
-        )
     tables = Tables(settings.database_url, settings.warehouse)
     spec = claim.spec
     with spark_session(settings.spark_remote) as spark:

@@ -6,6 +6,7 @@ twice in a row to begin, and to be gone twice in a row to be over, so that what 
 
 from collections.abc import Collection
 
+from scheduler_plugin.brain import Candidate
 from scheduler_plugin.live.outlook import Breach, breaches, silent_feeds
 from scheduler_plugin.live.scheduler import AWAY_PAUSE, Scheduler
 from scheduler_plugin.store.incidents import Condition
@@ -86,20 +87,27 @@ def _breach(scheduler: Scheduler, breach: Breach, now: float) -> Condition:
 
 
 def _overload(scheduler: Scheduler, load: list[Breach], now: float) -> Condition:
-    """Not all limits can be kept: who is given up first is whoever stands last in the policy's order."""
+    """Not all limits can be kept. Whom the policy gives up it says itself; else it is who stands last in its order."""
     warehouse, policy = scheduler.warehouse, scheduler.policy
-    # The soonest are enough to choose from: there may be thousands.
-    impacts = sorted((policy.impact(warehouse, each.object, now), each.object) for each in load[:MOST_WEIGHED])
-    first = impacts[:NAMED]
-    names = "; ".join(f"{name} (impact {impact:.3g}: {policy.why(warehouse, name, now)})" for impact, name in first)
+    given_up = policy.given_up(warehouse, now)
+    if not given_up:
+        # The soonest are enough to choose from: there may be thousands.
+        names = {each.object for each in load[:MOST_WEIGHED]}
+        given_up = [
+            Candidate(object=name, impact=policy.impact(warehouse, name, now), why=policy.why(warehouse, name, now))
+            for name in names
+        ]
+        given_up.sort(key=lambda each: (each.impact, each.object))
+    first = given_up[:NAMED]
+    words = "; ".join(f"{each.object} (impact {each.impact:.3g}: {each.why})" for each in first)
     work = f"{warehouse.backlog:.0f} s of work wait for {warehouse.slots} slots"
     return _condition(
         "overload",
         None,
         f"The load makes it impossible to keep all limits: {work}. Given up first, as running them now helps readers "
-        f"least: {names}.",
-        given_up=[name for _, name in first],
-        impacts=[impact for impact, _ in first],
+        f"least: {words}.",
+        given_up=[each.object for each in first],
+        impacts=[each.impact for each in first],
         backlog=warehouse.backlog,
         slots=warehouse.slots,
     )

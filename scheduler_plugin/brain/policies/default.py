@@ -5,11 +5,11 @@ When a slot is free, of what may start:
 1. **Overdue first.** What lacks an update for longer than PASSES runs of the whole warehouse would take, oldest first.
 2. **Then staleness limits.** What has to start now or a limit is passed that could be kept; `brain/promises.py`.
 3. **Then stale spells.** What is held up by an object goes on being stale. If a spell would come near the longest of
-   recent memory, the object goes first, in at most half of the slots.
+   recent memory, the object goes first, in at most a quarter of the slots.
 4. **Then late tables.** If an update, loaded now, would take longer against the time it covers (stretch, paper 000)
    than any in recent memory, its table goes first, in at most a quarter of the slots.
 5. **Then value**: the reads that depend on an object (popularity, paper 004), times the freshness that a run would
-   bring them, over its cost. What is about to be overwritten is worth less, and a view stale for long is worth more.
+   bring them, over its cost. What is about to be overwritten is worth less, and what lags far behind is worth more.
 
 Rules and numbers were found by search in the mixed model; docs/policy.md tells more. All of it follows from the state
 of the warehouse, so a policy that was there all along and one made a moment ago decide the same. A lazy heap per rule
@@ -17,22 +17,20 @@ picks the few objects that are looked at closely, so a decision costs the same i
 """
 
 import math
-from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
 from scheduler_plugin.brain import events
-from scheduler_plugin.brain.exact import ExactSum
 from scheduler_plugin.brain.lane import Lane
 from scheduler_plugin.brain.policy import Candidate, Choice, Policy
 from scheduler_plugin.brain.promises import NO_LIMITS, Promise, Promises, Verdict
+from scheduler_plugin.brain.rhythm import Rhythm
 from scheduler_plugin.brain.warehouse import Warehouse, Watch
 
 #: What lacks an update for longer than this many runs of everything is overdue.
 PASSES = 8.0
 #: A stale spell is near the longest of recent memory at this share of it, ...
-NEAR = 0.9
+NEAR = 0.85
 #: ... and no spell is long that is shorter than this many mean ones.
 LONG = 3.0
 #: For each level of views below an object, mean refreshes until the last of them is fresh.
@@ -40,37 +38,25 @@ PER_LEVEL = 2.0
 #: A spell that will hardly end by a run, because new data is due, is not worth a rescue.
 LIKELY = 0.2
 #: Mean refreshes that pass until a late table's turn would come again.
-NEXT_TURN = 0.5
-#: Share of the slots for rescues of stale spells, and of late tables.
-SPELLS_SHARE, LATE_SHARE = 0.5, 0.25
-#: ... and for limits, where not all of them can be kept.
-LIMITS_SHARE = 0.5
+NEXT_TURN = 0.35
+#: Share of the slots for rescues of stale spells, and as much again for late tables.
+GUARD_SHARE = 0.25
 #: Share of a run's worth that does not depend on how long its result stays fresh.
-ANYWAY = 0.1
-#: What a mean gap of new data is worth against being fresh.
-LAG_WORTH = 0.3
+ANYWAY = 0.25
+#: What a mean gap (and a turn) of new data is worth against being fresh.
+LAG_WORTH = 0.35
 #: A refresh that lasts for this share of the time to work off the backlog is worth its whole gain.
-TURN = 0.3
+TURN = 0.4
 #: What each object below costs, in mean refreshes, when freshness is to reach it.
-BELOW = 0.7
+BELOW = 0.4
 #: Costs count a little less than in proportion.
 COST_POWER = 0.8
-#: A view stale for three mean spells is worth a tenth of a mean view; that grows with the third power.
-LATE_VIEW, LATE_SPELLS, LATE_POWER = 0.1, 3.0, 3
-#: With fewer gaps than this, nothing is guessed about a table's next update.
-ENOUGH_GAPS = 4
-#: How many of the tables behind a view are asked about their next update.
-TABLES_BEHIND = 16
 #: Tables are looked at closely in the order in which they reach this stretch.
 LATE = 4.0
 #: How many of the first are looked at closely: by age, by stale spell, by stretch, by value.
 CLOSE = (2, 4, 4, 8)
-
-
 #: The rules, the foremost last.
 VALUE, LATE_TABLE, SPELL, BROKEN_LIMIT, LIMIT, OVERDUE = range(6)
-
-
 #: The rule that speaks for an object, by how much, and minus the object.
 Found = tuple[int, float, int]
 
@@ -92,9 +78,6 @@ class Moment(NamedTuple):
     #: Time until the backlog could be worked off, as far as it counts.
     turn: float
     mean_gap: float
-    #: A view stale for longer than this is late.
-    late_spell: float
-    mean_access: float
 
 
 class Worth(NamedTuple):
@@ -105,11 +88,9 @@ class Worth(NamedTuple):
     reads: float
     #: What a run gains whatever comes after it.
     anyway: float
-    #: What ending a long stale spell is worth.
-    late: float
 
     def valued(self, survival: float, lasting: float) -> float:
-        return max(self.reads * (self.anyway + (1 - ANYWAY) * survival * lasting), self.late * survival)
+        return self.reads * (self.anyway + (1 - ANYWAY) * survival * lasting)
 
 
 class Freshest(Policy):
@@ -165,7 +146,7 @@ class Freshest(Policy):
             if bound < best[0]:
                 break
             worth = worths[-minus]
-            best = max(best, (worth.valued(*self._outlook(warehouse, -minus, moment, worth.cost)), minus))
+            best = max(best, (worth.valued(*self._outlook(-minus, moment, worth.cost)), minus))
         return best
 
     def foremost(self, warehouse: Warehouse, count: int) -> list[int]:
@@ -193,9 +174,8 @@ class Freshest(Policy):
     def _moment(self, warehouse: Warehouse, now: float) -> Moment:
         self._catch_up(warehouse)
         measures, room = warehouse.measures, max(1, self.room(warehouse))
-        refresh = warehouse.mean_view_cost or 1.0
-        mean_spell = measures.mean_spell
-        long_spell = max(NEAR * measures.record_spell, LONG * mean_spell) or math.inf
+        refresh, guards = warehouse.mean_view_cost or 1.0, max(1, int(GUARD_SHARE * room))
+        long_spell = max(NEAR * measures.record_spell, LONG * measures.mean_spell) or math.inf
         running = [each for each in warehouse.running if self.serves(warehouse, each)]
         rescued = sum(
             now - warehouse.behind[each] + PER_LEVEL * refresh * warehouse.graph.height[each] > long_spell
@@ -206,14 +186,12 @@ class Freshest(Policy):
             now=now,
             overdue_after=self.overdue_after(warehouse),
             long_spell=long_spell,
-            rescues=max(1, int(SPELLS_SHARE * room)) - rescued,
+            rescues=guards - rescued,
             worst_stretch=measures.record_stretch,
-            loads=max(1, int(LATE_SHARE * room)) - late,
+            loads=guards - late,
             refresh=refresh,
             turn=TURN * warehouse.backlog / room,
-            mean_gap=self._gap_sum.value / len(self._mean_gaps) if self._mean_gaps else 0.0,
-            late_spell=LATE_SPELLS * mean_spell or math.inf,
-            mean_access=warehouse.mean_access,
+            mean_gap=self._rhythm.mean_gap,
         )
 
     def _asked_for(self, warehouse: Warehouse, moment: Moment, limits: Verdict) -> list[Found]:
@@ -236,7 +214,7 @@ class Freshest(Policy):
         if moment.rescues > 0:
             spell = self._spell(warehouse, position, moment)
             if spell > moment.long_spell:
-                survival, _ = self._outlook(warehouse, position, moment, warehouse.cost(position))
+                survival, _ = self._outlook(position, moment, warehouse.cost(position))
                 if survival >= LIKELY:
                     return (SPELL, spell)
         if moment.loads > 0 and warehouse.graph.tables[position]:
@@ -253,26 +231,16 @@ class Freshest(Policy):
         """What staleness limits ask for, and what would start without them."""
         if not warehouse.limits:
             return NO_LIMITS
-        room = max(1, self.room(warehouse))
         running = {each: job for each, job in warehouse.running.items() if self.serves(warehouse, each)}
-        ends = [warehouse.cost(each) for each in (*started, -otherwise[2])]
-        ends += [max(0.0, job.started + warehouse.cost_of(each, job) - moment.now) for each, job in running.items()]
-        found = self._promises.judged(
+        ends = [max(0.0, job.started + warehouse.cost_of(each, job) - moment.now) for each, job in running.items()]
+        return self._promises.judged(
             warehouse,
             now=moment.now,
-            room=room,
-            next_turn=min(ends),
+            room=max(1, self.room(warehouse)),
+            busy=[*running, *started],
+            next_turn=min(*ends, *(warehouse.cost(each) for each in (*started, -otherwise[2])), math.inf),
             worth=lambda each: self._value(warehouse, each, moment),
-            without=started,
         )
-        if found.broken or found.given_up:
-            # Not all can be kept: the others are not to pay for it with more than a share of the slots.
-            under_way = sum(self._promises.leads_to_limit(warehouse, each) for each in (*running, *started))
-            if under_way >= int(LIMITS_SHARE * room):
-                found = found._replace(broken={})
-            if under_way >= max(1, int(LIMITS_SHARE * room)):
-                found = found._replace(pressing={})
-        return found
 
     def overdue_after(self, warehouse: Warehouse) -> float:
         """How long an object may lack an update before it goes first."""
@@ -295,17 +263,14 @@ class Freshest(Policy):
 
     def _value(self, warehouse: Warehouse, position: int, moment: Moment) -> float:
         worth = self._worth(warehouse, position, moment)
-        return worth.valued(*self._outlook(warehouse, position, moment, worth.cost))
+        return worth.valued(*self._outlook(position, moment, worth.cost))
 
     def _worth(self, warehouse: Warehouse, position: int, moment: Moment) -> Worth:
         cost = warehouse.cost(position)
-        lag = self.lag(warehouse, position) / moment.mean_gap if moment.mean_gap > 0 else 0.0
-        chain = cost / moment.refresh + BELOW * self._below(warehouse, position)
-        late = 0.0
-        if not warehouse.graph.tables[position]:
-            late = self._late_view(moment, moment.now - warehouse.missing[position] + cost)
+        lag = self.lag(warehouse, position) / (moment.mean_gap + moment.turn) if moment.mean_gap > 0 else 0.0
+        chain = cost / moment.refresh + BELOW * warehouse.graph.count_below(position)
         reads = warehouse.popularity(position) / chain**COST_POWER if chain > 0 else math.inf
-        return Worth(cost, reads, ANYWAY + LAG_WORTH * lag, late)
+        return Worth(cost, reads, ANYWAY + LAG_WORTH * lag)
 
     def lag(self, warehouse: Warehouse, position: int) -> float:
         """How much newer the object would be after a run."""
@@ -315,29 +280,17 @@ class Freshest(Policy):
         parents = warehouse.graph.parents[position]
         return max(0.0, min(warehouse.current_to[each] for each in parents) - held) if parents else 0.0
 
-    def _outlook(self, warehouse: Warehouse, position: int, moment: Moment, cost: float) -> tuple[float, float]:
+    def _outlook(self, position: int, moment: Moment, cost: float) -> tuple[float, float]:
         """The chance that no table behind it updates before a run ends, and the share of a turn that it then lasts."""
-        survival, rest = 1.0, math.inf
-        for table in self._tables_of(warehouse, position):
-            gaps, sums = self._sorted_gaps(warehouse, table)
-            waited = moment.now - warehouse.newest.get(table, moment.now)
-            open_gaps = len(gaps) - bisect_right(gaps, waited)
-            if open_gaps and len(gaps) >= ENOUGH_GAPS:
-                survival *= (len(gaps) - bisect_right(gaps, waited + cost)) / open_gaps
-                rest = min(rest, sums[open_gaps - 1] / open_gaps - waited)
-        return survival, min(1.0, max(0.0, rest - cost) / moment.turn) if moment.turn > 0 else 1.0
-
-    @staticmethod
-    def _late_view(moment: Moment, spell: float) -> float:
-        """What ending a stale spell of a view is worth for its length alone."""
-        return LATE_VIEW * moment.mean_access * max(0.0, spell / moment.late_spell) ** LATE_POWER
+        survival, lasts = self._rhythm.outlook(position, moment.now, cost)
+        return survival, min(1.0, lasts / moment.turn) if moment.turn > 0 else 1.0
 
     # In words and figures.
 
     def ingredients(self, warehouse: Warehouse, position: int, now: float) -> dict[str, float]:
         moment = self._moment(warehouse, now)
         cost = warehouse.cost(position)
-        survival, lasting = self._outlook(warehouse, position, moment, cost)
+        survival, lasting = self._outlook(position, moment, cost)
         is_stale = warehouse.missing[position] != math.inf
         waited = now - warehouse.missing[position] if is_stale else 0.0
         found = {
@@ -346,7 +299,7 @@ class Freshest(Policy):
             "survival": survival,
             "lasting": lasting,
             "cost": cost,
-            "objects_below": self._below(warehouse, position),
+            "objects_below": warehouse.graph.count_below(position),
             "waited": waited,
             "overdue_after": moment.overdue_after,
             "spell": self._spell(warehouse, position, moment) if is_stale else 0.0,
@@ -358,8 +311,6 @@ class Freshest(Policy):
             found["long_spell"] = moment.long_spell
         if warehouse.graph.tables[position]:
             found |= {"stretch": self._stretch(warehouse, position, moment), "worst_stretch": moment.worst_stretch}
-        else:
-            found["late_view"] = self._late_view(moment, waited + cost) * survival
         return found
 
     def why(self, warehouse: Warehouse, position: int, now: float) -> str:
@@ -416,7 +367,7 @@ class Freshest(Policy):
             heard, watch.events = watch.events, []
             for event in heard:
                 if isinstance(event, events.UpdateArrived):
-                    self._learn(warehouse, warehouse.number(event.table))
+                    self._rhythm.learn(warehouse.number(event.table))
                 if warehouse.limits or isinstance(event, events.LimitChanged):
                     self._promises.follow(warehouse, event)
         if watch.touched:
@@ -429,21 +380,7 @@ class Freshest(Policy):
         self._warehouse, self._watch = warehouse, warehouse.watch(with_events=True)
         self._lanes = (Lane(), Lane(), Lane(), Lane())
         self._promises = Promises()
-        self._tables: dict[int, list[int]] = {}
-        self._gaps: dict[int, tuple[list[float], list[float]]] = {}
-        #: Table -> its mean gap; and the sum of those.
-        self._mean_gaps: dict[int, float] = {}
-        self._gap_sum = ExactSum()
-        for table in warehouse.gaps:
-            self._learn(warehouse, table)
-
-    def _learn(self, warehouse: Warehouse, table: int) -> None:
-        self._gaps.pop(table, None)
-        gaps = warehouse.gaps.get(table)
-        if gaps:
-            self._gap_sum.take(self._mean_gaps.get(table, 0.0))
-            self._mean_gaps[table] = math.fsum(gaps) / len(gaps)
-            self._gap_sum.add(self._mean_gaps[table])
+        self._rhythm = Rhythm(warehouse)
 
     def _place(self, warehouse: Warehouse, position: int) -> None:
         """Puts the object where it stands at best in each heap, by what changes only when something happens to it."""
@@ -456,28 +393,9 @@ class Freshest(Policy):
         if late_at != math.inf:
             by_stretch.put(position, -late_at)
         cost = warehouse.cost(position)
-        gaps = [self._mean_gaps[table] for table in self._tables_of(warehouse, position) if table in self._mean_gaps]
-        shortest = min(gaps, default=0.0)
+        shortest = self._rhythm.shortest_gap(position)
         gain = 1 + (LAG_WORTH * self.lag(warehouse, position) / shortest if shortest > 0 else 0)
         by_value.put(position, warehouse.popularity(position) * gain / cost**COST_POWER if cost > 0 else math.inf)
-
-    def _tables_of(self, warehouse: Warehouse, position: int) -> list[int]:
-        found = self._tables.get(position)
-        if found is None:
-            found = self._tables[position] = warehouse.graph.nearest_tables(position, TABLES_BEHIND)
-        return found
-
-    def _below(self, warehouse: Warehouse, position: int) -> int:
-        """How many objects are derived from it."""
-        return warehouse.graph.count_below(position)
-
-    def _sorted_gaps(self, warehouse: Warehouse, table: int) -> tuple[list[float], list[float]]:
-        """The table's latest gaps, and the sums of the largest one, two, ..."""
-        found = self._gaps.get(table)
-        if found is None:
-            gaps = sorted(warehouse.gaps.get(table, ()))
-            found = self._gaps[table] = (gaps, list(accumulate(reversed(gaps))))
-        return found
 
 
 def _promised(warehouse: Warehouse, promise: Promise) -> str:
