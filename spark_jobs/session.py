@@ -34,8 +34,7 @@ SETTINGS = {
 }
 
 
-#: Seconds for which a server that does not answer is asked again. Left alone the client waits ten minutes; but a server
-#: that was started anew does not know the session any more, and may have another port.
+#: Seconds for which a job that begins waits for Spark to listen.
 PATIENCE_SECONDS = 20.0
 
 
@@ -56,8 +55,9 @@ def spark_session(remote: str) -> Iterator[SparkSession]:
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
     session = builder.create()
-    # By default a client waits up to a minute between two tries, and gives up after ten. This makes some 20 s in all.
-    session.client.set_retry_policies([DefaultPolicy(max_retries=12, max_backoff=2000)])
+    # By default a client waits up to a minute between two tries, and gives up after ten. This makes some 3 s in all: a
+    # server that was started anew does not know the session any more, and may have another port.
+    session.client.set_retry_policies([DefaultPolicy(max_retries=5, max_backoff=1000)])
     try:
         yield session
     finally:

@@ -9,7 +9,7 @@ import time
 
 import dagster as dg
 
-ROUNDS = 5
+ROUNDS = 3
 
 
 def main() -> None:

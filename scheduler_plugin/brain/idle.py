@@ -8,14 +8,18 @@ expected to end before its own would, and so may clear its way.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from scheduler_plugin.brain.clock import first_hot
 from scheduler_plugin.brain.warehouse import Warehouse
 
 
-def put_off(warehouse: Warehouse, hot: Sequence[str], now: float) -> list[int]:
-    """The views to keep ready. A hot virtual view is ready when what it is made of is."""
+def put_off(warehouse: Warehouse, hot: Sequence[str], now: float, tried: Mapping[str, float]) -> list[int]:
+    """The views to keep ready. A hot virtual view is ready when what it is made of is.
+
+    `tried` tells how far the parents of a view had come when that was tried last. What they have in common may be older
+    than any of them, and no newer until one of them has moved.
+    """
     graph = warehouse.graph
     ahead = [graph.index[name] for name in reversed(hot) if name in graph.index]
     stored: dict[int, None] = {}
@@ -25,13 +29,21 @@ def put_off(warehouse: Warehouse, hot: Sequence[str], now: float) -> list[int]:
             ahead += reversed(graph.parents[here])
         else:
             stored.setdefault(here)
-    return list(first_hot(stored, lambda each: _is_put_off(warehouse, each, now)))
+
+    def lacks(each: int) -> bool:
+        return _is_put_off(warehouse, each, now) and tried.get(graph.names[each]) != reach(warehouse, each)
+
+    return list(first_hot(stored, lacks))
+
+
+def reach(warehouse: Warehouse, view: int) -> float:
+    """How far all parents of a view have come: no run can make it newer than that."""
+    return min((warehouse.current_to[each] for each in warehouse.graph.parents[view]), default=-math.inf)
 
 
 def newer_by(warehouse: Warehouse, view: int) -> float:
-    """Seconds by which the view would be newer after a run."""
-    parents = warehouse.graph.parents[view]
-    return min((warehouse.current_to[each] for each in parents), default=-math.inf) - warehouse.current_to[view]
+    """Seconds by which the view could be newer after a run."""
+    return reach(warehouse, view) - warehouse.current_to[view]
 
 
 def _is_put_off(warehouse: Warehouse, position: int, now: float) -> bool:

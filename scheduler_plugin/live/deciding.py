@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from scheduler_plugin.brain.burst import Burst
 from scheduler_plugin.brain.demands import Demand
-from scheduler_plugin.brain.idle import newer_by, put_off
+from scheduler_plugin.brain.idle import newer_by, put_off, reach
 from scheduler_plugin.live.holds import FAILING
 from scheduler_plugin.store.decisions import NewDecision
 
@@ -132,8 +132,9 @@ def _kept_ready(scheduler: "Scheduler", idle: list[int], now: float) -> list[New
         return []
     warehouse = scheduler.warehouse
     found = []
-    for slot, position in zip(idle, put_off(warehouse, scheduler.hot, now), strict=False):
+    for slot, position in zip(idle, put_off(warehouse, scheduler.hot, now, scheduler.kept_ready), strict=False):
         name, newer = warehouse.graph.names[position], newer_by(warehouse, position)
+        scheduler.kept_ready[name] = reach(warehouse, position)
         found.append(
             NewDecision(
                 object=name,

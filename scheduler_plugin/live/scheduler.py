@@ -90,6 +90,8 @@ class Scheduler:
         self._weighed: frozenset[int] = frozenset()
         #: What was read lately, in the order of the clock cache; not from the log, so only for a choice of now.
         self.hot: Sequence[str] = ()
+        #: View -> how far its parents had come when it was last run in idle time; not from the log either.
+        self.kept_ready: dict[str, float] = {}
         self._told: dict[str, tuple[bool, float]] = {}
         #: The policy of the catalog that the log last told of.
         self.policy_told: Mapping[str, Any] | None = None
