@@ -93,7 +93,8 @@ def held(stack: Settings, ledger: Database) -> dict[str, str]:
 def take(window: Window, code: str, action: str) -> Any:
     """Finds the row on the page, chooses it, and acts with a reason."""
     page = window.open("quarantine")
-    page.get_by_role("searchbox").fill(code)
+    # The reason names offenders of the whole batch; what is in the row itself finds the one.
+    page.get_by_role("searchbox").fill(f"<i>{code}")
     until("only the one is left", lambda: page.locator("tbody tr").count() == 1)
     assert f"<i>{code}</i>" in page.locator("tbody code").inner_text(), "the offending value, as text"
     page.locator("tbody input[type=checkbox]").check()
