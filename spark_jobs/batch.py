@@ -1,13 +1,12 @@
 """The rows of a batch between reading and writing, in one of two homes with the same face.
 
 A small batch is fetched once and then sifted, gated and written in this process: one Spark job in all, where each
-further one would cost more than the work. A large batch stays on Spark, cached, and is never fetched.
+further one would cost more than the work. A large batch stays on Spark and is never fetched (`large.py`).
 """
 
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,15 +17,15 @@ import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 
 from spark_jobs import schema as schemas
-from spark_jobs.files import write_frame, write_rows
+from spark_jobs.files import write_rows
 from spark_jobs.gate import ROW, Verdict, instant, judge
 from spark_jobs.intake import key_of_spark
-from spark_jobs.reading import FILE, RAW, REASON
+from spark_jobs.reading import BAD, FILE, RAW, REASON
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_HIDDEN = (FILE, RAW, REASON, ROW)
+_HIDDEN = (FILE, BAD, RAW, REASON, ROW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +75,7 @@ class Batch(Protocol):
         """Each file's rows and the range of its interval column."""
 
     def write(self, folder: str, schema: Schema, updates: Mapping[str, int]) -> list[str]:
-        """Write the rows as the table's Parquet, each with the update of its file."""
+        """The rows as the table's Parquet, each with the update of its file, and no other Parquet in the folder."""
 
     def release(self) -> None:
         """Give back what the rows take up; they cannot be used any more."""
@@ -94,7 +93,7 @@ class SmallBatch:
     @classmethod
     def fetch(cls, frame: DataFrame) -> SmallBatch:
         """Run the one Spark job of a small batch."""
-        rows = frame.toArrow()
+        rows = frame.drop(BAD).toArrow()
         names = {reported: key_of_spark(reported) for reported in pc.unique(rows[FILE]).to_pylist()}
         files = pa.array([names[reported] for reported in rows[FILE].to_pylist()], pa.string())
         rows = rows.set_column(rows.schema.get_field_index(FILE), FILE, files)
@@ -146,7 +145,7 @@ class SmallBatch:
 
     def tally(self, interval: str | None) -> dict[str, Tally]:
         asked = [(ROW, "count")] + ([] if interval is None else [(interval, "min"), (interval, "max")])
-        return _tallies(self._rows.group_by(FILE).aggregate(asked).to_pylist(), f"{ROW}_count", interval)
+        return tallies_of(self._rows.group_by(FILE).aggregate(asked).to_pylist(), f"{ROW}_count", interval)
 
     def write(self, folder: str, schema: Schema, updates: Mapping[str, int]) -> list[str]:
         if not self._rows.num_rows:
@@ -162,103 +161,19 @@ class SmallBatch:
 
     def _select(self, mask: Any) -> list[Row]:
         found = self._rows.filter(mask).to_pylist()
-        return [_row(each, number=each[ROW] - self._first[each[FILE]] + 1) for each in found]
+        return [row_of(each, number=each[ROW] - self._first[each[FILE]] + 1) for each in found]
 
 
-class LargeBatch:
-    """Rows on Spark, behind a cached frame."""
-
-    def __init__(self, frame: DataFrame, cached: DataFrame, reported: Mapping[str, str]) -> None:
-        self._frame = frame
-        self._cached = cached
-        #: File -> how Spark spells it.
-        self._spelt = reported
-
-    @classmethod
-    def cached(cls, frame: DataFrame) -> LargeBatch:
-        """Hold the rows on the server until `release`; every step after this one reads them again."""
-        from pyspark.sql import functions as F  # noqa: N812
-
-        # Spark finds cached rows by their plan, in any session, and a plan names a file and not its content: without a
-        # word of its own this one could be answered with what a file of the same name held before.
-        own = F.lit(uuid.uuid4().hex) != F.lit("")
-        rows = frame.where(own).withColumn(ROW, F.monotonically_increasing_id()).persist()
-        # Read now: a file that breaks must break here.
-        spelt = {key_of_spark(each[FILE]): each[FILE] for each in rows.select(FILE).distinct().collect()}
-        return cls(rows, rows, spelt)
-
-    def counts(self) -> dict[str, tuple[int, int]]:
-        from pyspark.sql import functions as F  # noqa: N812
-
-        grouped = self._frame.groupBy(FILE).agg(F.count("*").alias("all"), F.count(RAW).alias("bad"))
-        return {key_of_spark(each[FILE]): (each["all"], each["bad"]) for each in grouped.collect()}
-
-    def malformed(self, files: Collection[str]) -> list[Row]:
-        from pyspark.sql import functions as F  # noqa: N812
-
-        if not files:
-            return []
-        return self._select(F.col(RAW).isNotNull() & F.col(FILE).isin(self._reported(files)))
-
-    def rows(self, ids: Collection[int]) -> list[Row]:
-        from pyspark.sql import functions as F  # noqa: N812
-
-        return self._select(F.col(ROW).isin(list(ids))) if ids else []
-
-    def without(self, *, files: Collection[str] = (), ids: Collection[int] = ()) -> LargeBatch:
-        from pyspark.sql import functions as F  # noqa: N812
-
-        kept = self._frame.where(F.col(RAW).isNull())
-        if files:
-            kept = kept.where(~F.col(FILE).isin(self._reported(files)))
-        if ids:
-            kept = kept.where(~F.col(ROW).isin(list(ids)))
-        return LargeBatch(kept, self._cached, self._spelt)
-
-    def judge(self, expectations: Sequence[Mapping[str, Any]]) -> Verdict:
-        return judge(self._frame.drop(FILE, RAW, REASON), expectations, on_spark=True)
-
-    def repeated(self, key: Sequence[str]) -> int:
-        return int(self._frame.count() - self._frame.select(*key).distinct().count())
-
-    def tally(self, interval: str | None) -> dict[str, Tally]:
-        from pyspark.sql import functions as F  # noqa: N812
-
-        asked = [F.count("*").alias("count")]
-        if interval is not None:
-            asked += [F.min(interval).alias(f"{interval}_min"), F.max(interval).alias(f"{interval}_max")]
-        found = [
-            {**row, FILE: key_of_spark(row[FILE])}
-            for row in self._frame.groupBy(FILE).agg(*asked).toArrow().to_pylist()
-        ]
-        return _tallies(found, "count", interval)
-
-    def write(self, folder: str, schema: Schema, updates: Mapping[str, int]) -> list[str]:
-        from pyspark.sql import functions as F  # noqa: N812
-
-        pairs = [(spelt, updates[file]) for file, spelt in self._spelt.items() if file in updates]
-        lineage = self._frame.sparkSession.createDataFrame(pairs, f"{FILE} string, {schemas.LINEAGE} long")
-        rows = self._frame.join(F.broadcast(lineage), FILE, "left")
-        return write_frame(schemas.cast(rows, schemas.with_lineage(schema)), folder)
-
-    def release(self) -> None:
-        self._cached.unpersist()
-
-    def _select(self, condition: Any) -> list[Row]:
-        found = self._frame.where(condition).toArrow().to_pylist()
-        return [_row({**each, FILE: key_of_spark(each[FILE])}, number=None) for each in found]
-
-    def _reported(self, files: Collection[str]) -> list[str]:
-        return [spelt for file, spelt in self._spelt.items() if file in files]
-
-
-def _row(each: Mapping[str, Any], number: int | None) -> Row:
+def row_of(each: Mapping[str, Any], number: int | None) -> Row:
+    """A row as a reader of the frame has it; a well-formed one may lack what only malformed ones have."""
     values = {name: value for name, value in each.items() if name not in _HIDDEN}
-    raw = each[RAW] if each[RAW] is not None else json.dumps(values, default=str)
-    return Row(id=each[ROW], file=each[FILE], number=number, reason=each[REASON], raw=raw, values=values)
+    raw = each.get(RAW)
+    raw = raw if raw is not None else json.dumps(values, default=str)
+    return Row(id=each[ROW], file=each[FILE], number=number, reason=each.get(REASON), raw=raw, values=values)
 
 
-def _tallies(found: Sequence[Mapping[str, Any]], count: str, interval: str | None) -> dict[str, Tally]:
+def tallies_of(found: Sequence[Mapping[str, Any]], count: str, interval: str | None) -> dict[str, Tally]:
+    """What was found of each file: its rows under `count`, its interval under the column's name and what was asked."""
     return {
         each[FILE]: Tally(
             rows=each[count], low=instant(each.get(f"{interval}_min")), high=instant(each.get(f"{interval}_max"))

@@ -24,6 +24,7 @@ ROW = "_row"
 #: Above this many offending rows they are not told apart any more: the batch is wrong, not some rows.
 MOST_ROWS = 10_000
 _SAMPLE = 5
+_SUMMARY = {"result_format": "SUMMARY"}
 
 
 class GateError(Exception):
@@ -72,15 +73,22 @@ def judge(
     if not theirs:
         return verdict
     sources = context().data_sources
-    source = sources.add_or_update_spark("on Spark") if on_spark else sources.add_or_update_pandas("here")
-    asset = source.add_dataframe_asset("rows")
-    whole = asset.add_batch_definition_whole_dataframe("all")
-    batch = whole.get_batch({"dataframe": frame})
+    # Held by Spark the rows would be written down whole before the first look at a column, and never given back.
+    source = (
+        sources.add_or_update_spark("on Spark", persist=False) if on_spark else sources.add_or_update_pandas("here")
+    )
+    whole = source.add_dataframe_asset("rows").add_batch_definition_whole_dataframe("all")
+    # Expectations about the columns as such must not see the one that is ours.
+    bare = [spec for spec in theirs if spec["expect"].startswith("expect_table_column")]
+    rest = [spec for spec in theirs if spec not in bare]
+    found: dict[int, tuple[Any, Any]] = {}
+    for specs, rows in ((bare, frame.drop(ROW) if on_spark else frame.drop(columns=[ROW])), (rest, frame)):
+        if specs:
+            batch = whole.get_batch({"dataframe": rows})
+            results = _run_together(batch, specs, on_spark=on_spark)
+            found |= {id(spec): (batch, result) for spec, result in zip(specs, results, strict=True)}
     for spec in theirs:
-        # Expectations about the columns as such must not see the one that is ours.
-        about_columns = spec["expect"].startswith("expect_table_column")
-        bare = (frame.drop(ROW) if on_spark else frame.drop(columns=[ROW])) if about_columns else None
-        _judge_one(batch if bare is None else whole.get_batch({"dataframe": bare}), spec, verdict)
+        _note_theirs(*found[id(spec)], spec, verdict)
     return verdict
 
 
@@ -144,18 +152,18 @@ def instant(value: Any) -> datetime | None:
     raise TypeError(f"the column holds {value!r}; it must be a timestamp or a date")
 
 
-def _judge_one(batch: Any, spec: Mapping[str, Any], verdict: Verdict) -> None:
+def _note_theirs(batch: Any, result: Any, spec: Mapping[str, Any], verdict: Verdict) -> None:
+    """Writes down what great-expectations found; when it failed, asks once more, for the rows to blame."""
     name, on_fail, arguments = spec["expect"], spec["on_fail"], spec["arguments"]
-    expectation = _expectation(name, arguments)
-    result = _run(batch, expectation, {"result_format": "SUMMARY"}, name)
     unexpected = result.result.get("unexpected_count")
-    words = f"{_call(spec['expect'], arguments)}: {_words(result)}"
+    words = f"{_call(name, arguments)}: {_words(result)}"
     verdict.quality.append((name, on_fail, bool(result.success), {"words": words, **_counts(result.result)}))
     if result.success or on_fail == "warn":
         return
     if not unexpected or unexpected > MOST_ROWS:
         verdict.blocked.append(words)
         return
+    expectation = _expectation(name, arguments)
     detail = _run(batch, expectation, {"result_format": "COMPLETE", "unexpected_index_column_names": [ROW]}, name)
     offenders = detail.result.get("unexpected_index_list")
     if not offenders:
@@ -166,13 +174,33 @@ def _judge_one(batch: Any, spec: Mapping[str, Any], verdict: Verdict) -> None:
         into.setdefault(int(offender[ROW]), words)
 
 
-def _expectation(name: str, arguments: Mapping[str, Any]) -> Any:
+def _run_together(batch: Any, specs: Sequence[Mapping[str, Any]], *, on_spark: bool) -> list[Any]:
+    """The results of all, from as few looks at the rows as great-expectations can do with."""
+    from great_expectations import ExpectationSuite
+
+    def alone(spec: Mapping[str, Any]) -> Any:
+        return _run(batch, _expectation(spec["expect"], spec["arguments"]), _SUMMARY, spec["expect"])
+
+    asked = [_expectation(spec["expect"], spec["arguments"], place=place) for place, spec in enumerate(specs)]
+    suite = ExpectationSuite(name="all", expectations=asked)
+    # A sample costs Spark a look at all rows, also where there is nothing to show: whoever fails is asked for it.
+    found = batch.validate(suite, result_format={"result_format": "BOOLEAN_ONLY"} if on_spark else _SUMMARY).results
+    if any(next(_failures(each.exception_info), None) for each in found):
+        # One that cannot be evaluated may take the others with it: alone they tell who it was.
+        return [alone(spec) for spec in specs]
+    found = sorted(found, key=lambda each: each.expectation_config.meta["place"])
+    if not on_spark:
+        return found
+    return [each if each.success else alone(spec) for spec, each in zip(specs, found, strict=True)]
+
+
+def _expectation(name: str, arguments: Mapping[str, Any], **meta: Any) -> Any:
     from great_expectations.exceptions import ExpectationNotFoundError
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
     from great_expectations.expectations.registry import list_registered_expectation_implementations
 
     try:
-        return ExpectationConfiguration(type=name, kwargs=dict(arguments)).to_domain_obj()
+        return ExpectationConfiguration(type=name, kwargs=dict(arguments), meta=meta).to_domain_obj()
     except ExpectationNotFoundError as error:
         near = difflib.get_close_matches(name, list_registered_expectation_implementations(), n=1)
         hint = f" Did you mean `{near[0]}`?" if near else ""

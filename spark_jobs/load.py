@@ -18,23 +18,24 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.schema import Schema
 
-from spark_jobs.batch import Batch, LargeBatch, SmallBatch
-from spark_jobs.files import OUTCOME, read_text, size, write_text
+from spark_jobs.batch import Batch, SmallBatch
+from spark_jobs.files import OUTCOME, read_text, remove_folder, size, write_text
 from spark_jobs.gate import Quality
 from spark_jobs.intake import Readable, SourceFile, inspect
 from spark_jobs.intake import key as key_of
+from spark_jobs.large import LargeBatch
 from spark_jobs.reading import frame_of
 from spark_jobs.schema import Columns, columns_of
 from spark_jobs.sift import RowOut, sift
-from spark_jobs.snapshots import FOLDER
+from spark_jobs.snapshots import FOLDER, rows_of
 from spark_jobs.tables import Tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
 
-#: Bytes of source up to which a batch is fetched rather than kept on Spark.
+#: Bytes of source up to which a batch is fetched rather than written by Spark.
 SMALL_BYTES = 16 << 20
 
 
@@ -45,6 +46,8 @@ class LoadResult:
     #: There is one even when no row passed: its marker keeps an earlier attempt from loading the batch after all.
     snapshot_id: int
     rows: int
+    #: Rows of the whole table with this snapshot.
+    table_rows: int
     #: Rows in the table, for every update of the batch.
     rows_by_update: dict[int, int]
     #: First and last time in the interval column, for updates that gave rows; empty when none is declared.
@@ -55,7 +58,8 @@ class LoadResult:
     quarantined_files: list[tuple[int, str]]
     quarantined_rows: list[RowOut]
     quality: list[Quality]
-    #: Seconds spent in read, gate, write, commit; empty for a batch that was already there.
+    #: Seconds spent in read, gate, write, commit; empty for a batch that was already there. A large batch is written
+    #: while it is read.
     stages: dict[str, float]
 
 
@@ -96,8 +100,10 @@ def load_batch(
         progress(f"{table}: committing {outcome.rows} rows")
         with _timed(outcome.stages, "commit"):
             snapshot = tables.append(table, written, marker, folder)
-            ours = tables.summary(table, snapshot)[FOLDER] == folder
-    return replace(outcome, snapshot_id=snapshot) if ours else _recall(tables, table, snapshot)
+            summary = tables.summary(table, snapshot)
+    if summary[FOLDER] != folder:
+        return _recall(tables, table, snapshot)
+    return replace(outcome, snapshot_id=snapshot, table_rows=rows_of(summary))
 
 
 def prepare(
@@ -118,7 +124,7 @@ def prepare(
     stages: dict[str, float] = {}
     progress(f"{table}: reading {len(files)} files")
     with _timed(stages, "read"):
-        batch, readable, refused = _read(spark, files, format, columns)
+        batch, readable, refused = _read(spark, files, format, schema, folder)
     try:
         progress(f"{table}: gating")
         with _timed(stages, "gate"):
@@ -127,12 +133,13 @@ def prepare(
         with _timed(stages, "write"):
             tallies = sifted.batch.tally(interval)
             updates = {file: each.source.update_id for file, each in readable.items()}
-            written = sifted.batch.write(folder, schema, updates) if tallies else []
+            written = sifted.batch.write(folder, schema, updates)
     finally:
         batch.release()
     outcome = LoadResult(
         snapshot_id=0,
         rows=sum(tally.rows for tally in tallies.values()),
+        table_rows=0,
         rows_by_update={file.update_id: 0 for file in files}
         | {updates[file]: tally.rows for file, tally in tallies.items()},
         covered={
@@ -152,39 +159,61 @@ def prepare(
 
 
 def _read(
-    spark: SparkSession, files: Sequence[SourceFile], format: str, columns: Columns
+    spark: SparkSession, files: Sequence[SourceFile], format: str, schema: Schema, folder: str
 ) -> tuple[Batch, dict[str, Readable], list[tuple[int, str]]]:
-    """The rows of all readable files; a file that only breaks under Spark is found by reading each alone."""
+    """The rows of all readable files. What breaks only under Spark is looked at again, and then searched for."""
     from pyspark.errors import PySparkException
 
+    columns = columns_of(schema)
     readable, refused = inspect(files, format=format, columns=columns)
-
-    def rows(some: Sequence[Readable]) -> Batch:
-        if not some:
-            return SmallBatch.empty(spark, columns)
-        frame = frame_of(spark, some, format=format, columns=columns)
-        if sum(file.size for file in some) <= SMALL_BYTES:
-            return SmallBatch.fetch(frame)
-        return LargeBatch.cached(frame)
-
     try:
-        batch = rows(readable)
+        batch = _rows(spark, readable, format, schema, folder)
     except PySparkException as error:
         _require_alive(spark)
-        log.warning("reading %d files together failed (%s); reading each alone", len(readable), _first_line(error))
-        sound = []
-        for file in readable:
-            try:
-                rows([file]).release()
-            except PySparkException as broken:
-                _require_alive(spark)
-                reason = f"{file.source.path}: Spark cannot read it: {_first_line(broken)}"
-                refused.append((file.source.update_id, reason))
-            else:
-                sound.append(file)
-        readable = sound
-        batch = rows(readable)
+        log.warning("reading %d files together failed (%s); looking for the culprit", len(readable), _first_line(error))
+        remove_folder(folder)
+        readable, gone = inspect([file.source for file in readable], format=format, columns=columns)
+        broken = _broken(spark, readable, format, columns)
+        refused += gone + [
+            (file.source.update_id, f"{file.source.path}: Spark cannot read it: {why}") for file, why in broken
+        ]
+        spoilt = {file.source.path for file, _ in broken}
+        readable = [file for file in readable if file.source.path not in spoilt]
+        batch = _rows(spark, readable, format, schema, folder)
     return batch, {key_of(file.source.path): file for file in readable}, refused
+
+
+def _rows(spark: SparkSession, files: Sequence[Readable], format: str, schema: Schema, folder: str) -> Batch:
+    columns = columns_of(schema)
+    if not files:
+        return SmallBatch.empty(spark, columns)
+
+    def frame(strict: bool) -> DataFrame:
+        return frame_of(spark, files, format=format, columns=columns, strict=strict)
+
+    if sum(file.size for file in files) <= SMALL_BYTES:
+        return SmallBatch.fetch(frame(False))
+    updates = {key_of(file.source.path): file.source.update_id for file in files}
+    return LargeBatch.write_aside(frame, folder, schema, updates)
+
+
+def _broken(
+    spark: SparkSession, files: Sequence[Readable], format: str, columns: Columns
+) -> list[tuple[Readable, str]]:
+    """The files that Spark cannot read, and why: both halves of what fails together are tried."""
+    from pyspark.errors import PySparkException
+
+    if not files:
+        return []
+    try:
+        frame_of(spark, files, format=format, columns=columns).write.format("noop").mode("overwrite").save()
+        return []
+    except PySparkException as error:
+        _require_alive(spark)
+        if len(files) == 1:
+            return [(files[0], _first_line(error))]
+    middle = len(files) // 2
+    return [found for half in (files[:middle], files[middle:]) for found in _broken(spark, half, format, columns)]
 
 
 def _dump(outcome: LoadResult) -> str:
@@ -198,7 +227,8 @@ def _dump(outcome: LoadResult) -> str:
 
 def _recall(tables: Tables, table: str, snapshot_id: int) -> LoadResult:
     """The outcome of a batch that is already in the table."""
-    return replace(read_outcome(tables.summary(table, snapshot_id)[FOLDER]), snapshot_id=snapshot_id)
+    summary = tables.summary(table, snapshot_id)
+    return replace(read_outcome(summary[FOLDER]), snapshot_id=snapshot_id, table_rows=rows_of(summary))
 
 
 def read_outcome(folder: str) -> LoadResult:

@@ -19,28 +19,13 @@ if TYPE_CHECKING:
 
 #: Bytes of input up to which one task does it all: to share it out would take longer than to do it.
 TINY_BYTES = 8 << 20
-ONE_TASK = {
-    "spark.sql.files.minPartitionNum": "1",
-    "spark.sql.files.openCostInBytes": str(64 << 10),
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.adaptive.enabled": "false",
-}
 
 
 def run_query(
     spark: SparkSession, tables: Tables, sql: str, reads: Mapping[str, int | None], virtual: Mapping[str, str]
 ) -> pa.Table:
     """The result of a query over pinned snapshots."""
-    frame, bytes_in = prepared(spark, tables, sql, reads, virtual)
-    if bytes_in <= TINY_BYTES:
-        in_one_task(spark)
-    return frame.toArrow()
-
-
-def in_one_task(spark: SparkSession) -> None:
-    """Lets the session do what comes next without sharing it out."""
-    for setting, value in ONE_TASK.items():
-        spark.conf.set(setting, value)
+    return prepared(spark, tables, sql, reads, virtual)[0].toArrow()
 
 
 def confine(spark: SparkSession) -> None:
@@ -60,14 +45,17 @@ def prepared(
     virtual: Mapping[str, str],
     only: Mapping[str, Sequence[DataFile]] | None = None,
 ) -> tuple[DataFrame, int]:
-    """The query as a frame, and how many bytes there are to read. `only` narrows objects to some of their files."""
+    """The query as a frame, and how many bytes there are to read. `only` narrows objects to some of their files.
+
+    What is tiny is read as one part each, which Spark then neither shuffles nor shares out.
+    """
     from pyspark.errors import AnalysisException
 
-    bytes_in = 0
-    for name, snapshot_id in reads.items():
-        frame, size = tables.read(spark, name, snapshot_id, (only or {}).get(name))
-        frame.createOrReplaceTempView(f"`{name}`" if not name.isidentifier() else name)
-        bytes_in += size
+    read = {name: tables.read(spark, name, snapshot, (only or {}).get(name)) for name, snapshot in reads.items()}
+    bytes_in = sum(size for _, size in read.values())
+    for name, (frame, _) in read.items():
+        whole = frame.coalesce(1) if bytes_in <= TINY_BYTES else frame
+        whole.createOrReplaceTempView(f"`{name}`" if not name.isidentifier() else name)
 
     # Virtual views may read one another: those whose parents are not there yet wait for the next round.
     waiting = dict(virtual)

@@ -1,8 +1,12 @@
 """Source files as one Spark frame in which no bad value is silent.
 
-The frame has the declared columns, already of the declared types, and three more: `_file` (the file a row came from),
-`_raw` (the row's text when the row is malformed, else null) and `_reason` (why, where Spark itself can tell). Spark
-would make a value that does not parse NULL, round a decimal that does not fit, and cut a double to an int.
+The frame has the declared columns, already of the declared types, and four more: `_file` (the file a row came from),
+`_bad` (whether the row is malformed), `_raw` (then its text, else null) and `_reason` (why, where Spark itself can
+tell). Spark would make a value that does not parse NULL, round a decimal that does not fit, and cut a double to an int.
+What is not asked for is not computed.
+
+A strict frame has the columns and `_file` alone, and fails at the first malformed row. Where it does not fail its rows
+are those of the other one, for about what a reading costs that looks at nothing.
 """
 
 from __future__ import annotations
@@ -21,13 +25,15 @@ from spark_jobs.schema import Columns
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-FILE, RAW, REASON = "_file", "_raw", "_reason"
+FILE, BAD, RAW, REASON = "_file", "_bad", "_raw", "_reason"
 _CORRUPT = "_corrupt_record"
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 _TEXT = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
 
 
-def frame_of(spark: SparkSession, files: Sequence[Readable], *, format: str, columns: Columns) -> DataFrame:
+def frame_of(
+    spark: SparkSession, files: Sequence[Readable], *, format: str, columns: Columns, strict: bool = False
+) -> DataFrame:
     """All files in as few reads as their layouts allow."""
     read = {"csv": _csv, "json": _json, "parquet": _parquet}[format]
 
@@ -35,26 +41,53 @@ def frame_of(spark: SparkSession, files: Sequence[Readable], *, format: str, col
         return file.layout, file.multiline
 
     frames = [
-        read(spark, [literal(file.source.path) for file in group], layout, columns, multiline)
+        read(spark, [literal(file.source.path) for file in group], layout, columns, multiline, strict)
         for (layout, multiline), group in groupby(sorted(files, key=kind), key=kind)
     ]
     return reduce(lambda left, right: left.union(right), frames)
 
 
-def _csv(spark: Any, paths: list[str], layout: Sequence[str], columns: Columns, multiline: bool) -> Any:
+def _csv(spark: Any, paths: list[str], layout: Sequence[str], columns: Columns, multiline: bool, strict: bool) -> Any:
     types = dict(columns)
+    # Quotes as RFC 4180 has them; Spark's own escape is a backslash.
+    reader = spark.read.options(quote='"', escape='"', header="true", multiLine=str(multiline).lower())
+    if strict:
+        fields = ", ".join(f"`{name}` {'string' if _is_decimal(types[name]) else types[name]}" for name in layout)
+        return _exact(reader.options(mode="FAILFAST").schema(fields).csv(paths), columns)
     fields = ", ".join(f"`{name}` {_roomy(types[name])}" for name in layout)
-    frame = (
-        spark.read.schema(f"{fields}, {_CORRUPT} string")
-        .options(**_TEXT, header="true", multiLine=str(multiline).lower())
-        # Quotes as RFC 4180 has them; Spark's own escape is a backslash.
-        .options(quote='"', escape='"')
-        .csv(paths)
+    return _fitted(
+        reader.options(**_TEXT).schema(f"{fields}, {_CORRUPT} string").csv(paths), columns, raw=_col(_CORRUPT)
     )
-    return _fitted(frame, columns, raw=_col(_CORRUPT))
 
 
-def _json(spark: Any, paths: list[str], layout: Sequence[Any], columns: Columns, multiline: bool) -> Any:
+def _exact(frame: Any, columns: Columns) -> Any:
+    """Decimals, read as text, and times are let through when they are plain; what is not fails."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    def fitted(name: str, kind: str) -> Any:
+        if _is_decimal(kind):
+            plain = _col(name).rlike(_plain_decimal(kind))
+        elif kind in _TIMES:
+            plain = _col(name).between(*_ends(kind))
+        else:
+            return _col(name)
+        wrong = F.raise_error(F.lit(f"column `{name}` holds a value that must be looked at"))
+        return F.when(_col(name).isNull() | plain, _col(name).cast(kind)).otherwise(wrong).alias(name)
+
+    return frame.select(*(fitted(name, kind) for name, kind in columns), _path())
+
+
+def _failing(frame: Any, columns: Columns) -> Any:
+    """A frame that fails at a malformed row."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    (first, _), *rest = columns
+    wrong = F.raise_error(F.lit("a row is malformed"))
+    checked = F.when(_col(BAD), wrong).otherwise(_col(first)).alias(first)
+    return frame.select(checked, *(_col(name) for name, _ in rest), FILE)
+
+
+def _json(spark: Any, paths: list[str], layout: Sequence[Any], columns: Columns, multiline: bool, strict: bool) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
     fields = ", ".join(f"`{name}` {_roomy(kind)}" for name, kind in columns)
@@ -66,31 +99,37 @@ def _json(spark: Any, paths: list[str], layout: Sequence[Any], columns: Columns,
     declared = F.array(*(F.lit(name) for name, _ in columns))
     # A key may be left out (it is null); a key nobody declared may not.
     strange = F.size(F.array_except(F.coalesce(F.json_object_keys("value"), F.array()), declared)) > 0
-    return _fitted(frame, columns, raw=F.when(_col(_CORRUPT).isNotNull() | strange, _col("value")))
+    fitted = _fitted(frame, columns, raw=F.when(_col(_CORRUPT).isNotNull() | strange, _col("value")))
+    return _failing(fitted, columns) if strict else fitted
 
 
-def _parquet(spark: Any, paths: list[str], layout: Sequence[tuple[str, str]], columns: Columns, multiline: bool) -> Any:
+def _parquet(
+    spark: Any, paths: list[str], layout: Sequence[tuple[str, str]], columns: Columns, multiline: bool, strict: bool
+) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
     fields = ", ".join(f"`{name}` {kind}" for name, kind in layout)
     # By name: the ids another writer left in its files are not ours.
-    return _fitted(
+    fitted = _fitted(
         spark.read.schema(fields).parquet(*paths), columns, raw=F.lit(None).cast("string"), source=dict(layout)
     )
+    return _failing(fitted, columns) if strict else fitted
 
 
 def _fitted(frame: Any, columns: Columns, *, raw: Any, source: Mapping[str, str] | None = None) -> Any:
     """Cast to the declared types; a value that does not survive the way there and back makes its row malformed."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    cast, misfits = [], []
+    cast = []
+    #: What is wrong with a row -> how to say so.
+    misfits: list[tuple[Any, Any]] = []
     for name, kind in columns:
         have = source[name] if source is not None else _roomy(kind)
         if kind in _TIMES and have == kind:
             # Spark knows years that hardly anybody else does; what reads the tables must not break on one.
-            beyond = ~F.year(_col(name)).between(1, 9999)
+            beyond = ~_col(name).between(*_ends(kind))
             said = F.concat(F.lit(f"column `{name}`: year "), F.year(_col(name)), F.lit(" is not from 1 to 9999"))
-            misfits.append(F.when(beyond, said))
+            misfits.append((beyond, said))
             cast.append(F.when(~beyond, _col(name)).alias(name))
             continue
         if have == kind:
@@ -101,15 +140,22 @@ def _fitted(frame: Any, columns: Columns, *, raw: Any, source: Mapping[str, str]
         shown = F.concat(
             F.lit(f"column `{name}`: "), _col(name).cast("string"), F.lit(f" does not fit {kind} unchanged")
         )
-        misfits.append(F.when(misfit, shown))
+        misfits.append((misfit, shown))
         cast.append(fitted.alias(name))
+    bad = reduce(
+        lambda left, right: left | right, (F.coalesce(wrong, F.lit(False)) for wrong, _ in misfits), raw.isNotNull()
+    )
     if not misfits:
-        return frame.select(*cast, _path(), raw.alias(RAW), F.lit(None).cast("string").alias(REASON))
-    reason = F.concat_ws("; ", *misfits)
+        return frame.select(*cast, _path(), bad.alias(BAD), raw.alias(RAW), F.lit(None).cast("string").alias(REASON))
+    reason = F.concat_ws("; ", *(F.when(wrong, said) for wrong, said in misfits))
     reason = F.when(F.length(reason) > 0, reason)
     whole = F.to_json(F.struct(*(_col(name) for name, _ in columns)))
     return frame.select(
-        *cast, _path(), F.coalesce(raw, F.when(reason.isNotNull(), whole)).alias(RAW), reason.alias(REASON)
+        *cast,
+        _path(),
+        bad.alias(BAD),
+        F.coalesce(raw, F.when(reason.isNotNull(), whole)).alias(RAW),
+        reason.alias(REASON),
     )
 
 
@@ -141,10 +187,37 @@ def explain(raw: str, values: Mapping[str, Any], *, layout: Sequence[Any], colum
 
 def _roomy(kind: str) -> str:
     """Read a decimal with as many digits after the point as there are, so that one too many is seen."""
-    if not kind.startswith("decimal("):
+    if not _is_decimal(kind):
         return kind
+    precision, scale = _digits(kind)
+    return f"decimal(38,{38 - precision + scale})"
+
+
+def _plain_decimal(kind: str) -> str:
+    """What fits a decimal type unchanged, written in the plainest way."""
+    precision, scale = _digits(kind)
+    whole = f"[0-9]{{1,{precision - scale}}}" if precision > scale else "0"
+    return rf"^-?{whole}(\.[0-9]{{1,{scale}}})?\z" if scale else rf"^-?{whole}\z"
+
+
+def _is_decimal(kind: str) -> bool:
+    return kind.startswith("decimal(")
+
+
+def _digits(kind: str) -> tuple[int, int]:
+    """In all, and after the point."""
     precision, _, scale = kind[len("decimal(") : -1].partition(",")
-    return f"decimal(38,{38 - int(precision) + int(scale or 0)})"
+    return int(precision), int(scale or 0)
+
+
+def _ends(kind: str) -> tuple[Column, Column]:
+    """The first and the last instant, or day, that everybody can read."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    first, last = (
+        ("0001-01-01", "9999-12-31") if kind == "date" else ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999")
+    )
+    return F.lit(first).cast(kind), F.lit(last).cast(kind)
 
 
 def _path() -> Any:

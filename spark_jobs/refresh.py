@@ -13,16 +13,15 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import sqlglot
 from pyiceberg.manifest import DataFile
-from pyiceberg.schema import Schema
 
 from spark_jobs import files, schema, snapshots
 from spark_jobs.difference import NotByDifference, Way, way
-from spark_jobs.query import TINY_BYTES, in_one_task, prepared
+from spark_jobs.merging import collected, from_partials, merged
+from spark_jobs.query import TINY_BYTES, prepared
 from spark_jobs.schema import SchemaError
 from spark_jobs.tables import Moved, Tables
 
@@ -33,11 +32,9 @@ log = logging.getLogger(__name__)
 
 #: Bytes of input up to which the result is written as one file.
 SMALL_BYTES = 64 << 20
-#: Rows up to which this process writes the result of a tiny input: Spark's own writer takes longer than they are worth.
-TINY_ROWS = 100_000
 #: By difference only when it reads less than this share of what the full way reads, and spares at least so many bytes:
 #: below that, merging costs Spark more than reading would.
-WORTH_IT = 0.5
+WORTH_IT = 0.8
 LEAST_SPARED_BYTES = 8 << 20
 #: In a snapshot's summary: what the refresh read, the definition it ran, how many bytes, and which way.
 READS, DEFINITION, BYTES_IN, HOW = "freshet.reads", "freshet.definition", "freshet.bytes-in", "freshet.how"
@@ -195,7 +192,12 @@ def _refresh(
     way_to = difference.way if difference is not None else _partials_way(view, bytes_in)
     if difference is not None and difference.way.keys is not None and difference.way.final is None:
         held, size = tables.read(spark, view.name, difference.base)
-        result, bytes_in = _merged(difference.way, held, result), bytes_in + size
+        bytes_in += size
+        result = merged(difference.way, held, result, tiny=bytes_in <= TINY_BYTES)
+    before = difference.partials if difference is not None else None
+    if before is not None:
+        bytes_in += files.folder_size(before)
+    tiny = bytes_in <= TINY_BYTES
     stages["plan"] = time.monotonic() - start
     with tables.attempt(view.name, view.marker) as folder:
         extra = {
@@ -206,13 +208,12 @@ def _refresh(
         }
         start = time.monotonic()
         if way_to is not None and way_to.final is not None:
-            before = difference.partials if difference is not None else None
             extra[PARTIALS] = f"{folder}/partials"
-            result = _by_partials(spark, way_to, before, extra[PARTIALS])
+            result = from_partials(spark, way_to, before, extra[PARTIALS], tiny=tiny)
         result = schema.cast(result, planned)
-        if difference is None and bytes_in <= TINY_BYTES:
-            in_one_task(spark)
-            written = _written_here(result, folder, planned)
+        rows = collected(result) if tiny else None
+        if rows is not None:
+            written = files.write_rows(rows, folder, planned) if rows.num_rows else []
         else:
             written = files.write_frame(result.coalesce(1) if bytes_in <= SMALL_BYTES else result, folder)
         stages["write"] = time.monotonic() - start
@@ -225,14 +226,6 @@ def _refresh(
     return _result(tables, view.name, snapshot, stages)
 
 
-def _written_here(result: DataFrame, folder: str, planned: Schema) -> list[str]:
-    """The rows as a file that this process writes; should they be many after all, Spark does."""
-    rows = result.limit(TINY_ROWS + 1).toArrow()
-    if rows.num_rows > TINY_ROWS:
-        return files.write_frame(result, folder)
-    return files.write_rows(rows, folder, planned) if rows.num_rows else []
-
-
 def _partials_way(view: View, bytes_in: int) -> Way | None:
     """How a full refresh leaves partial aggregates for the next: only where that may spare it something."""
     if bytes_in < LEAST_SPARED_BYTES:
@@ -243,49 +236,6 @@ def _partials_way(view: View, bytes_in: int) -> Way | None:
         except NotByDifference:
             continue
     return None
-
-
-def _by_partials(spark: SparkSession, way_to: Way, before: str | None, folder: str) -> DataFrame:
-    """The view's rows from partial aggregates: those of the rows read, merged with those before, kept for the next."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    bare = way_to.partials(())
-    kinds = {}
-    if way_to.averages:
-        probe = sqlglot.parse_one(way_to.partial or "", read="spark").select(
-            *(f"{each.sql} AS {each.column}" for each in way_to.averages), append=False, dialect="spark"
-        )
-        kinds = {each.name: each.dataType.simpleString() for each in spark.sql(probe.sql("spark")).schema.fields}
-        bare = way_to.partials({name for name, kind in kinds.items() if kind.startswith("decimal")})
-    sums = {f"{each.column}{part}": "sum" for each in way_to.averages for part in ("_sum", "_count")}
-    merging = replace(way_to, merged_by={**way_to.merged_by, **sums})
-    partials = spark.sql(bare)
-    if before is not None:
-        partials = _merged(merging, spark.read.schema(partials.schema).parquet(before), partials)
-    files.write_frame(partials.coalesce(1), folder)
-    # Read back, so that they are computed once.
-    merged = spark.read.schema(partials.schema).parquet(folder)
-    for each in way_to.averages:
-        count = F.col(f"{each.column}_count")
-        share = (F.col(f"{each.column}_sum") / count).cast(kinds[each.column])
-        merged = merged.withColumn(each.column, F.when(count > 0, share))
-    merged.createOrReplaceTempView("merged")
-    return spark.sql(way_to.final or "")
-
-
-def _merged(by: Way, held: DataFrame, result: DataFrame) -> DataFrame:
-    """What there was and what the new rows give, merged by the keys, with the types they have."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    functions = {"sum": F.sum, "min": F.min, "max": F.max}
-    kinds = {each.name: each.dataType for each in result.schema.fields}
-    merged = [
-        functions[function](f"`{column}`").cast(kinds[column]).alias(column)
-        for column, function in by.merged_by.items()
-    ]
-    together = held.unionByName(result).groupBy(*(f"`{key}`" for key in by.keys or ()))
-    # A view of keys alone has nothing to merge: each key is there once.
-    return together.agg(*merged) if merged else together.count().drop("count")
 
 
 def _result(tables: Tables, view: str, snapshot_id: int, stages: dict[str, float]) -> RefreshResult:

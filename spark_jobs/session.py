@@ -6,9 +6,12 @@ and always stops it: the server keeps a forgotten session's state for an hour.
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,18 +34,46 @@ SETTINGS = {
 }
 
 
+#: Seconds for which a job that begins waits for Spark to listen.
+PATIENCE_SECONDS = 20.0
+
+
+class SparkGone(Exception):
+    """Nobody answers where Spark should be."""
+
+
 @contextmanager
 def spark_session(remote: str) -> Iterator[SparkSession]:
     """A fresh session on `remote` (sc://host:port), stopped on the way out."""
+    _await(remote)
     # Not the class in pyspark.sql.connect: only this one switches pyspark.sql.functions, which great-expectations uses,
     # to the Connect kind.
     from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client.retries import DefaultPolicy
 
     builder = SparkSession.builder.remote(remote)
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
     session = builder.create()
+    # By default a client waits up to a minute between two tries, and gives up after ten. This makes some 3 s in all: a
+    # server that was started anew does not know the session any more, and may have another port.
+    session.client.set_retry_policies([DefaultPolicy(max_retries=5, max_backoff=1000)])
     try:
         yield session
     finally:
         session.stop()
+
+
+def _await(remote: str) -> None:
+    """Returns when somebody listens there."""
+    server = urlsplit(remote)
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            socket.create_connection((server.hostname or "localhost", server.port or 15002), timeout=5).close()
+        except OSError as error:
+            if time.monotonic() > until:
+                raise SparkGone(f"Spark does not answer at {server.hostname}:{server.port}: {error}") from error
+            time.sleep(0.2)
+        else:
+            return

@@ -4,6 +4,8 @@ Each carries a marker, `batch-<id>` or `refresh-<decision>`, which is the same f
 the folder of the attempt that made it.
 """
 
+from collections.abc import Mapping
+
 from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
@@ -52,6 +54,11 @@ def said(snapshot: Snapshot) -> dict[str, str]:
     return {} if snapshot.summary is None else dict(snapshot.summary.additional_properties)
 
 
+def rows_of(summary: Mapping[str, str]) -> int:
+    """How many rows there are with a snapshot, from what it says of itself."""
+    return int(summary.get("total-records", 0))
+
+
 def snapshot_of(table: Table, snapshot_id: int) -> Snapshot:
     """The snapshot of this id, or a refusal that tells why there is none."""
     snapshot = table.snapshot_by_id(snapshot_id)
@@ -60,8 +67,23 @@ def snapshot_of(table: Table, snapshot_id: int) -> Snapshot:
     return snapshot
 
 
+#: The files of the snapshots that were asked for last; what a snapshot holds never changes.
+_remembered: dict[str, list[DataFile]] = {}
+REMEMBERED = 16
+
+
 def data_files(table: Table, snapshot: Snapshot) -> list[DataFile]:
     """The live data files of a snapshot, oldest first."""
+    found = _remembered.get(snapshot.manifest_list)
+    if found is None:
+        found = _data_files(table, snapshot)
+        while len(_remembered) >= REMEMBERED:
+            _remembered.pop(next(iter(_remembered)), None)
+        _remembered[snapshot.manifest_list] = found
+    return list(found)
+
+
+def _data_files(table: Table, snapshot: Snapshot) -> list[DataFile]:
     files = []
     for manifest in snapshot.manifests(table.io):
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):

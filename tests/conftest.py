@@ -2,8 +2,8 @@
 the first test needs them and stopped at its end.
 
 `postgres`, `database`   a server; a new, empty, migrated database of it
-`spark_remote`, `spark`  a Spark Connect server; a session on it
-`stack`                  all services, as `freshet up` starts them, with include/'s catalog
+`spark_remote`           a Spark Connect server
+`stack`                  all services, as `freshet up` starts them, with include/'s catalog and an author's DAG
 """
 
 import io
@@ -92,7 +92,7 @@ def remove_home(root: Path) -> None:
 def shared_settings() -> Iterator[Settings]:
     """The session's one home; nothing runs in it yet."""
     root = new_home()
-    settings = settings_in(root)
+    settings = settings_in(root, FRESHET_DAGS=str(root / "dags"))
     settings.home.make()
     yield settings
     remove_home(root)
@@ -168,17 +168,14 @@ def spark_remote(shared_settings: Settings) -> str:
 
 
 @pytest.fixture(scope="session")
-def spark(spark_remote: str) -> Iterator[Any]:
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.builder.remote(spark_remote).create()
-    yield session
-    session.stop()
-
-
-@pytest.fixture(scope="session")
 def stack(shared_settings: Settings) -> Settings:
-    """All services run, in the session's home. A test that stops one starts it again."""
+    """All services run, in the session's home. A test that stops one starts it again.
+
+    Beside Freshet's own DAGs there is one of an author's, as there is in any Airflow.
+    """
+    dags = Path(shared_settings.environment["FRESHET_DAGS"])
+    shutil.copytree(REPOSITORY / "dags", dags, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(REPOSITORY / "tests" / "end_to_end" / "report_dag.py", dags)
     done = freshet(shared_settings, "up")
     assert done.returncode == 0, done.stderr
     return shared_settings

@@ -15,6 +15,8 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "freshness": "default policy beside FIFO at half, full and double load, and in a surge, on the real services",
         "views": "refresh by difference against in full, what a query adds, choosing versions",
         "load": "a large batch and many small files, beside bare Spark, DuckDB and pyarrow",
+        "scale": "ticks and DAG files of large catalogs",
+        "huge": "one file larger than a batch, and a hundred thousand tiny ones",
         "latency": "from a landing file to a fresh view, beside the plain ways",
     }
 )

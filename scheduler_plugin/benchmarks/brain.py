@@ -43,7 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default=os.environ.get("FRESHET_DAGSTER_PYTHON"),
         help="a Python that can import dagster, to compare with (FRESHET_DAGSTER_PYTHON)",
     )
-    parser.add_argument("--dagster-size", type=int, default=1000, help="objects in the comparison (1000)")
+    parser.add_argument("--dagster-size", type=int, default=1050, help="objects in the comparison (1050)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
-"""Run by a Python that has Dagster, never imported: reads a graph from standard input, prints the median milliseconds
-of one evaluation of its automation conditions after one source was materialized."""
+"""Run by a Python that has Dagster, never imported: reads a graph from standard input and prints the median
+milliseconds of the processor that an evaluation of its automation conditions takes, after one source was
+materialized."""
 
 import json
 import statistics
@@ -8,7 +9,7 @@ import time
 
 import dagster as dg
 
-ROUNDS = 5
+ROUNDS = 3
 
 
 def main() -> None:
@@ -25,9 +26,9 @@ def main() -> None:
         taken = []
         for name in sources[:ROUNDS]:
             instance.report_runless_asset_event(dg.AssetMaterialization(name))
-            began = time.perf_counter()
+            began = time.process_time()
             evaluated = dg.evaluate_automation_conditions(defs=definitions, instance=instance, cursor=evaluated.cursor)
-            taken.append(1000 * (time.perf_counter() - began))
+            taken.append(1000 * (time.process_time() - began))
     print(statistics.median(taken))
 
 

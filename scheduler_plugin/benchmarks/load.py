@@ -6,22 +6,21 @@
 
 Freshet looks at every file first, keeps malformed rows apart, counts what each file gave, marks each row's origin and
 commits an Iceberg snapshot; the others do none of that. All arms run in turns on the same warm Spark, each after one
-run that is not measured. Postgres and Spark are started for it, and stopped.
+run, over at most 100 MB, that is not measured. What processors spent, Spark's and this process's, says more than the
+clock on a machine that does other things too. Postgres and Spark are started for it, and stopped.
 """
 
 import argparse
 import csv
 import random
-import shutil
 import statistics
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scheduler_plugin.benchmarks.ground import services, timed
 from scheduler_plugin.services import ServiceError
 
 COLUMNS = [
@@ -43,6 +42,7 @@ GATE = [
 ]
 ROWS_PER_FILE = 1000
 FILES_PER_BATCH = 10
+BLOCK_ROWS = 50_000
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,8 +54,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     megabytes: float
-    #: Arm -> seconds of each round.
-    large: Mapping[str, Sequence[float]]
+    #: Arm -> seconds, and what processors spent, of each round.
+    large: Mapping[str, Sequence[tuple[float, float]]]
     files: int
     #: Arm -> seconds of each batch.
     trickle: Mapping[str, Sequence[float]]
@@ -63,12 +63,15 @@ class Report:
     stages: Mapping[str, float]
 
     def as_json(self) -> dict[str, Any]:
-        medians = {arm: statistics.median(each) for arm, each in self.large.items()}
+        medians = {arm: statistics.median(clock for clock, _ in each) for arm, each in self.large.items()}
+        spent = {arm: statistics.median(spent for _, spent in each) for arm, each in self.large.items()}
         return {
             "megabytes": self.megabytes,
-            "large_seconds": {arm: list(each) for arm, each in self.large.items()},
+            "large_seconds": {arm: [clock for clock, _ in each] for arm, each in self.large.items()},
             "large_median_seconds": medians,
             "times_bare_spark": {arm: seconds / medians["bare spark"] for arm, seconds in medians.items()},
+            "large_median_processor_seconds": spent,
+            "times_bare_spark_in_processor_seconds": {arm: each / spent["bare spark"] for arm, each in spent.items()},
             "freshet_stages_median_seconds": dict(self.stages),
             "files": self.files,
             "trickle_median_seconds_per_batch": {arm: statistics.median(each) for arm, each in self.trickle.items()},
@@ -85,6 +88,8 @@ class Report:
                 f"{told['large_median_seconds'][arm]:.2f} s",
                 f"{self.megabytes / told['large_median_seconds'][arm]:.0f} MB/s",
                 f"{told['times_bare_spark'][arm]:.2f}",
+                f"{told['large_median_processor_seconds'][arm]:.1f} s",
+                f"{told['times_bare_spark_in_processor_seconds'][arm]:.2f}",
             )
             for arm in self.large
         ]
@@ -100,7 +105,11 @@ class Report:
         return "\n\n".join(
             (
                 f"{self.megabytes:.0f} MB of CSV as one batch:",
-                table(("way", "median", "speed", "times bare spark"), large, right=("median", "speed")),
+                table(
+                    ("way", "median", "speed", "times bare", "processors", "times bare "),
+                    large,
+                    right=("median", "speed"),
+                ),
                 f"Where Freshet's time goes without the gate: {stages}",
                 f"{self.files} files of {ROWS_PER_FILE} rows, {FILES_PER_BATCH} to a batch:",
                 table(("way", "all", "a batch"), small, right=("all", "a batch")),
@@ -110,13 +119,11 @@ class Report:
 
 def run(options: argparse.Namespace) -> Report:
     from scheduler_plugin.services.home import Home
-    from scheduler_plugin.services.settings import Settings
 
     if options.size <= 0 or options.files < FILES_PER_BATCH or options.rounds < 1:
         raise ServiceError(f"--size and --rounds must be above 0, --files at least {FILES_PER_BATCH}.")
     root = Home.find().root / "bench-load"
-    with _services(root):
-        settings = Settings.load({"FRESHET_HOME": str(root)})
+    with services(root) as settings:
         return _Bench(settings, root / "bench").measure(options)
 
 
@@ -132,33 +139,51 @@ class _Bench:
         from spark_jobs.tables import Tables
 
         self.folder.mkdir(parents=True, exist_ok=True)
-        source = self.folder / "large.csv"
-        megabytes = _write_large(source, options.size)
+        source, warm = self.folder / "large.csv", self.folder / "warm.csv"
+        write_large(source, options.size)
+        write_large(warm, min(options.size, 100))
+        megabytes = source.stat().st_size / 1e6
         with (
             spark_session(self.settings.spark_remote) as spark,
             Tables(self.settings.database_url, self.settings.warehouse) as tables,
         ):
-            arms: dict[str, Callable[[], object]] = {
-                "bare spark": lambda: self._bare_spark(spark, source),
-                "freshet, no gate": lambda: self._load(spark, tables, "large", [source], (), note=True),
-                "freshet, gate": lambda: self._load(spark, tables, "large", [source], GATE),
-                "duckdb": lambda: self._duckdb(source),
-                "pyarrow": lambda: self._pyarrow(source),
+            arms: dict[str, Callable[[Path], object]] = {
+                "bare spark": lambda file: self._bare_spark(spark, file),
+                "freshet, no gate": lambda file: self._load(spark, tables, "large", [file], (), note=True),
+                "freshet, gate": lambda file: self._load(spark, tables, "large", [file], GATE),
+                "duckdb": self._duckdb,
+                "pyarrow": self._pyarrow,
             }
-            large: dict[str, list[float]] = {arm: [] for arm in arms}
-            for round_number in range(options.rounds + 1):
-                if round_number == 1:
-                    self.stages.clear()
+            for work in arms.values():
+                work(warm)
+            self.stages.clear()
+            large: dict[str, list[tuple[float, float]]] = {arm: [] for arm in arms}
+            for _ in range(options.rounds):
                 for arm, work in arms.items():
-                    seconds = _timed(work)
-                    if round_number:
-                        large[arm].append(seconds)
+                    large[arm].append(self._spent(work, source))
             trickle = {
                 arm: self._trickle(spark, tables, arm.replace(" ", "_").replace(",", ""), options.files, gate)
                 for arm, gate in (("freshet, no gate", ()), ("freshet, gate", GATE))
             }
         stages = {name: statistics.median(each) for name, each in self.stages.items()}
         return Report(megabytes=megabytes, large=large, files=options.files, trickle=trickle, stages=stages)
+
+    def _spent(self, work: Callable[[Path], object], file: Path) -> tuple[float, float]:
+        """By the clock, and by the processors' time of Spark and of this process."""
+        import psutil
+
+        from scheduler_plugin.services.process import Record
+
+        record = Record.read(self.settings.home, "spark")
+        assert record is not None
+        watched = (psutil.Process(record.pid), psutil.Process())
+
+        def spent() -> float:
+            return sum(sum(each.cpu_times()[:2]) for each in watched)
+
+        before = spent()
+        clock = timed(lambda: work(file))
+        return clock, spent() - before
 
     def _load(
         self, spark: Any, tables: Any, table: str, paths: Sequence[Path], gate: Sequence[Any], note: bool = False
@@ -225,26 +250,23 @@ class _Bench:
         self._load(spark, tables, f"{table}_warm", paths[:FILES_PER_BATCH], gate)
         for first in range(0, files, FILES_PER_BATCH):
             some = paths[first : first + FILES_PER_BATCH]
-            seconds.append(_timed(lambda some=some: self._load(spark, tables, table, some, gate)))  # type: ignore[misc]
+            seconds.append(timed(lambda some=some: self._load(spark, tables, table, some, gate)))  # type: ignore[misc]
         return seconds
 
 
-def _timed(work: Callable[[], object]) -> float:
-    began = time.monotonic()
-    work()
-    return time.monotonic() - began
-
-
-def _write_large(path: Path, megabytes: float) -> float:
-    """A file of about that size: a block of random rows, over and over."""
+def write_large(path: Path, megabytes: float) -> int:
+    """A file of about that size, a block of random rows over and over; returns how many rows it has."""
     block = path.with_suffix(".block")
-    _write_rows(block, 50_000, seed=0)
+    _write_rows(block, BLOCK_ROWS, seed=0)
     header, _, rows = block.read_bytes().partition(b"\n")
+    block.unlink()
+    blocks = 0
     with path.open("wb") as file:
         file.write(header + b"\n")
         while file.tell() < megabytes * 1e6:
             file.write(rows)
-    return path.stat().st_size / 1e6
+            blocks += 1
+    return blocks * BLOCK_ROWS
 
 
 def _write_rows(path: Path, rows: int, seed: int) -> None:
@@ -260,36 +282,3 @@ def _write_rows(path: Path, rows: int, seed: int) -> None:
             writer.writerow(
                 [seed * rows + number, at, dice.choice(cities), fare, price, day, f"note {dice.random():.12f}"]
             )
-
-
-@contextmanager
-def _services(root: Path) -> Iterator[None]:
-    """Postgres and Spark in a home of their own, gone at the end."""
-    from scheduler_plugin.services import postgres, process, spark
-    from scheduler_plugin.services.home import Home
-    from scheduler_plugin.services.settings import Settings
-
-    shutil.rmtree(root, ignore_errors=True)
-    home = Home(root=root)
-    home.make()
-    records = [postgres.start(home), spark.start(home)]
-    try:
-        settings = Settings.load({"FRESHET_HOME": str(root)})
-        _wait(lambda: postgres.ready(settings.database_url))
-        _wait(lambda: process.listens(records[1]))
-        postgres.make_database(settings.database_url)
-        yield
-    finally:
-        for record in records:
-            process.stop(record)
-        if home.postgres.is_symlink():
-            shutil.rmtree(home.postgres.resolve(), ignore_errors=True)
-        shutil.rmtree(root, ignore_errors=True)
-
-
-def _wait(ready: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 180
-    while not ready():
-        if time.monotonic() > deadline:
-            raise ServiceError("Postgres or Spark did not come up within three minutes.")
-        time.sleep(0.1)

@@ -37,8 +37,8 @@ WITH objects AS (
     RETURNING name, position
 ), decisions AS (
     INSERT INTO freshet.decision
-        (object, state, policy, slot, impact, why, figures, reads, epoch, attempt, decided_at)
-    SELECT name, 'done', 'bench', 0, 0, '', '{}', '{}', 1, 1, now() FROM objects
+        (object, state, policy, slot, impact, why, figures, reads, epoch, attempt, time_limit, decided_at)
+    SELECT name, 'done', 'bench', 0, 0, '', '{}', '{}', 1, 1, 60, now() FROM objects
     RETURNING id, object
 )
 INSERT INTO freshet.version (object, snapshot_id, decision_id, committed_at, valid_from, valid_to, rows, reads)
@@ -54,6 +54,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--new", type=int, default=100_000, help="rows that are added (100000)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each measurement, the median counts (3)")
     parser.add_argument("--no-curve", action="store_true", help="leave out the larger shares")
+    parser.add_argument("--picture", type=Path, metavar="FILE.png", help="draw the curve")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,21 +117,37 @@ class Report:
 
 
 def run(options: argparse.Namespace) -> Report:
-    from spark_jobs.session import spark_session
     from spark_jobs.tables import Tables
 
     with _services() as settings, Tables(settings.database_url, settings.warehouse) as tables:
-        with spark_session(settings.spark_remote) as spark:
-            bench = Bench(spark, tables, options.rounds)
-            base = bench.load(0, options.rows)
-            for view in VIEWS:
-                bench.refresh(view, base, "full")
-            refreshes = bench.compare(base, options.rows, options.new)
-            for share in () if options.no_curve else SHARES:
-                refreshes += bench.compare(base, options.rows, round(options.rows * share))
+        bench = Bench(settings, tables, options.rounds)
+        base = bench.load(0, options.rows)
+        for view in VIEWS:
+            bench.refresh(view, base, "full")
+        refreshes = bench.compare(base, options.new)
+        for share in () if options.no_curve else SHARES:
+            refreshes += bench.compare(base, round(options.rows * share))
         query = _query(settings, tables, bench.newest, options.rounds)
         choice = _choice(settings, options.rounds)
-    return Report(rows=options.rows, refreshes=refreshes, query=query, choice=choice)
+    report = Report(rows=options.rows, refreshes=refreshes, query=query, choice=choice)
+    if options.picture is not None:
+        _draw(report, options.picture)
+    return report
+
+
+def _draw(report: Report, path: Path) -> None:
+    from scheduler_plugin.simulator.experiments import picture
+
+    figure, axes = picture.panels(len(VIEWS), title=f"A refresh after a table of {report.rows:,} rows has grown")
+    for each, (view, panel) in enumerate(zip(VIEWS, axes, strict=True)):
+        points = sorted(
+            (one.added / report.rows, one.full, one.difference) for one in report.refreshes if one.view == view
+        )
+        share, full, difference = (list(column) for column in zip(*points, strict=True))
+        picture.lines(panel, share, {"in full": full, "by difference": difference})
+        panel.set_ylim(bottom=0)
+        picture.finished(panel, x="rows added, as a share of the table", y="" if each else "seconds", title=view)
+    picture.saved(figure, path)
 
 
 @contextmanager
@@ -173,26 +190,32 @@ def _wait(ready: Any) -> None:
 class Bench:
     """A table and views over it, refreshed either way from the same snapshots."""
 
-    def __init__(self, spark: Any, tables: Any, rounds: int) -> None:
-        self.spark, self.tables, self.rounds = spark, tables, rounds
+    def __init__(self, settings: Any, tables: Any, rounds: int) -> None:
+        self.settings, self.tables, self.rounds = settings, tables, rounds
         self.newest: dict[str, int] = {}
         self._batch = 0
         self._decision = 0
         self._loaded = 0
+
+    def _session(self) -> Any:
+        """One for each piece of work, as a job has it."""
+        from spark_jobs.session import spark_session
+
+        return spark_session(self.settings.spark_remote)
 
     def load(self, first: int, rows: int) -> int:
         """More rows, as one batch; returns the snapshot."""
         from spark_jobs import files, schema
 
         planned = self.tables.ensure("facts", COLUMNS)
-        frame = self.spark.range(first, first + rows, 1, max(1, rows // 5_000_000)).selectExpr(
-            "id",
-            "CAST(hash(id) & 1023 AS int) AS key",
-            "CAST((hash(id, 7) & 65535) / 100 AS decimal(12,2)) AS amount",
-            "timestamp_seconds(1700000000 + id % 10000000) AS happened",
-        )
         self._batch += 1
-        with self.tables.attempt("facts", f"batch-{self._batch}") as folder:
+        with self._session() as spark, self.tables.attempt("facts", f"batch-{self._batch}") as folder:
+            frame = spark.range(first, first + rows, 1, max(1, rows // 5_000_000)).selectExpr(
+                "id",
+                "CAST(hash(id) & 1023 AS int) AS key",
+                "CAST((hash(id, 7) & 65535) / 100 AS decimal(12,2)) AS amount",
+                "timestamp_seconds(1700000000 + id % 10000000) AS happened",
+            )
             written = files.write_frame(schema.cast(frame, planned), folder)
             self.newest["facts"] = self.tables.append("facts", written, f"batch-{self._batch}", folder)
         self._loaded = first + rows
@@ -206,23 +229,24 @@ class Bench:
         other = {"full": "difference", "difference": "full"}[way]
         measured = {way: Measured(seconds=0.0, bytes_in=1.0), other: Measured(seconds=1e9, bytes_in=1.0)}
         begin = time.monotonic()
-        made = refresh_view(
-            spark=self.spark,
-            tables=self.tables,
-            view=view,
-            sql=VIEWS[view],
-            reads={"facts": snapshot},
-            virtual={},
-            marker=f"refresh-{self._decision}",
-            measured=measured,
-            progress=lambda _: None,
-        )
+        with self._session() as spark:
+            made = refresh_view(
+                spark=spark,
+                tables=self.tables,
+                view=view,
+                sql=VIEWS[view],
+                reads={"facts": snapshot},
+                virtual={},
+                marker=f"refresh-{self._decision}",
+                measured=measured,
+                progress=lambda _: None,
+            )
         took = time.monotonic() - begin
         assert made.way == way or self.newest.get(view) is None, made.how
         self.newest[view] = made.snapshot_id
         return took
 
-    def compare(self, base: int, rows: int, added: int) -> list[Refresh]:
+    def compare(self, base: int, added: int) -> list[Refresh]:
         """Both ways from the table before to the table after it grew, in turns."""
         before = self.newest["facts"] if self.newest["facts"] != base else base
         after = self.load(self._loaded, added)
@@ -279,7 +303,7 @@ def _query(settings: Any, tables: Any, newest: Mapping[str, int], rounds: int) -
 
 def _commit(database: Any, snapshots: Mapping[str, int]) -> None:
     """The ledger's side of versions that were committed without it."""
-    from scheduler_plugin.store import decisions, lease, objects
+    from scheduler_plugin.store import decisions, lease, objects, settling
 
     epoch = lease.take(database, "bench", timedelta(hours=1)) or 0
     known = {row.name for row in (objects.in_force(database) or objects.CatalogRow(settings={}, objects=[])).objects}
@@ -290,8 +314,8 @@ def _commit(database: Any, snapshots: Mapping[str, int]) -> None:
         (identity,) = decisions.record(database, epoch, [new])
         claim = decisions.claim(database, identity, 1, "bench")
         assert claim is not None
-        outcome = decisions.Outcome(snapshot_id=snapshot, rows=0, bytes_in=1, bytes_out=1, stages={})
-        decisions.finish(database, claim, outcome)
+        outcome = settling.Outcome(snapshot_id=snapshot, rows=0, bytes_in=1, bytes_out=1, stages={})
+        settling.finish(database, claim, outcome)
 
 
 def _choice(settings: Any, rounds: int) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 Only what differs from a warehouse in which nothing has happened is kept. The state may be put into a warehouse of other
 objects: what is gone is left out; a view that is new, or was defined anew, lacks everything that ever arrived for the
-tables behind it, just as if the whole log had been replayed.
+tables behind it, just as if the whole log had been replayed. Limits are no state: they are declared, or told again.
 """
 
 import math

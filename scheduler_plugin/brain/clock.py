@@ -3,6 +3,13 @@
 A place is given up only once the hand has passed it twice with no read of its object in between.
 """
 
+from collections.abc import Callable, Iterable, Iterator
+
+
+def first_hot(hot: Iterable[int], lacks: Callable[[int], bool]) -> Iterator[int]:
+    """What to keep ready first: the hot objects that lack something, in the order of the cache."""
+    return (each for each in hot if lacks(each))
+
 
 class ClockCache:
     """At most `places` objects, second chance for those read again.

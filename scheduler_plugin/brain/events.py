@@ -69,6 +69,15 @@ class AccessChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LimitChanged:
+    """How stale an object may become; None where nobody says any more."""
+
+    object: str
+    at: float
+    limit: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
     """An operator paused the object: no new job on it until it is released."""
 
@@ -112,6 +121,7 @@ Event = (
     | JobFailed
     | CostLearnt
     | AccessChanged
+    | LimitChanged
     | Held
     | Released
     | SlotsChanged

@@ -72,27 +72,30 @@ def _lay_out(
     classes: Sequence[tuple[Sequence[int] | Whole, Sequence[int] | Whole]],
 ) -> tuple[_Items, Whole]:
     """The items with "nothing" added to each class, and for each its place in the caller's class (-1: nothing)."""
-    costs, profits, places = [], [], []
-    total = 0
-    nothing = np.zeros(1, dtype=np.int64)
-    for number, (class_costs, class_profits) in enumerate(classes):
-        cost = np.concatenate([nothing, np.asarray(class_costs, dtype=np.int64)])
-        profit = np.concatenate([nothing, np.asarray(class_profits, dtype=np.int64)])
-        if len(cost) != len(profit) or cost.min() < 0 or profit.min() < 0:
-            raise ValueError(f"class {number}: needs as many costs as profits, none of them negative")
-        total += max(int(cost.max()), int(profit.max()))
-        costs.append(cost)
-        profits.append(profit)
-        places.append(np.arange(-1, len(cost) - 1))
+    count = len(classes)
+    costs = [np.asarray(each, dtype=np.int64) for each, _ in classes]
+    profits = [np.asarray(each, dtype=np.int64) for _, each in classes]
+    sizes = np.array([len(each) for each in costs])
+    nothing = np.zeros(count, dtype=np.int64)
+    number = np.arange(count)
+    owner = np.concatenate([number, np.repeat(number, sizes)])
+    cost, profit = np.concatenate([nothing, *costs]), np.concatenate([nothing, *profits])
+    uneven = sizes != [len(each) for each in profits]
+    wrong = number[uneven] if uneven.any() else owner[(cost < 0) | (profit < 0)]
+    if len(wrong):
+        raise ValueError(f"class {wrong[0]}: needs as many costs as profits, none of them negative")
+    items, order = _in_order(cost, profit, owner)
+    largest = np.maximum.reduceat(np.maximum(items.cost, items.profit), items.first)
+    total = sum(largest.tolist())
     if total > LARGEST_TOTAL:
         raise ValueError(f"costs or profits add up to {total}; above 2**53 the sums would not be exact")
-    owner = np.repeat(np.arange(len(costs), dtype=np.int64), [len(cost) for cost in costs])
-    items, order = _in_order(np.concatenate(costs), np.concatenate(profits), owner)
-    return items, np.concatenate(places)[order]
+    places = np.concatenate([nothing - 1, np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)])
+    return items, places[order]
 
 
 def _in_order(cost: Whole, profit: Whole, owner: Whole) -> tuple[_Items, Whole]:
     order = np.lexsort((-profit, cost, owner))
+    owner = owner[order]
     first = np.flatnonzero(np.diff(owner, prepend=-1))
     return _Items(cost=cost[order], profit=profit[order], owner=owner, first=first), order
 

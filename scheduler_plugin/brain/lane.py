@@ -51,10 +51,13 @@ class Lane:
 
     def first(self, ready: Container[int], count: int) -> list[Entry]:
         """The best entries whose objects may still start, as many as there are up to `count`."""
-        front = self.front
-        for place in range(len(front) - 1, -1, -1):
-            if not self._counts(front[place], ready):
-                del front[place]
+        front, entries, place = self.front, self.entries, 0
+        while place < count and place < len(front):
+            entry = front[place]
+            if entries.get(entry[1]) is entry and entry[1] in ready:
+                place += 1
+            else:
+                self._counts(front.pop(place), ready)
         while len(front) < count and self.heap:
             entry = heapq.heappop(self.heap)
             if self._counts(entry, ready):
@@ -73,6 +76,7 @@ class Lane:
         insort(self.front, entry)
 
     def _counts(self, entry: Entry, ready: Container[int]) -> bool:
+        """Whether the entry still says something; what may no longer start is forgotten."""
         if self.entries.get(entry[1]) is not entry:
             return False
         if entry[1] in ready:

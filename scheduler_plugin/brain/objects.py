@@ -18,6 +18,8 @@ class Table:
     access: float = 0.0
     #: Usual time between updates; None when only the past can tell.
     period: float | None = None
+    #: How stale it may become; None where nobody has said.
+    limit: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,8 @@ class View:
     cost: float = 0.0
     access: float = 0.0
     materialized: bool = True
+    #: How stale it may become; None where nobody has said.
+    limit: float | None = None
 
 
 Declared = Table | View

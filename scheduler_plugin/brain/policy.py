@@ -137,6 +137,10 @@ class Policy(ABC):
         """Objects that could start now, among them the best `count`. A policy that keeps a ranking looks at few."""
         return self.startable(warehouse)
 
+    def given_up(self, warehouse: Warehouse, now: float) -> list[Candidate]:
+        """Objects whose staleness limits it does not try to keep, as not all can be; first given up comes first."""
+        return []
+
     def explain(self, warehouse: Warehouse, now: float, name: str) -> Explanation:
         """Why an object is, or is not, next."""
         position = warehouse.number(name)

@@ -52,11 +52,11 @@ def bound(work: Sequence[Work], prefer: Sequence[float]) -> int:
 
 def before(work: Sequence[Work], capacity: int) -> list[int]:
     """For each update the position it is put before; 0 is after all queries."""
+    count = np.arange(1, max((len(each.dependents) for each in work), default=0) + 1, dtype=np.int64)
     classes = []
     for each in work:
         dependents = np.asarray(each.dependents, dtype=np.int64)
-        count = np.arange(1, len(dependents) + 1, dtype=np.int64)
-        classes.append((each.cost * dependents, each.profit * count))
+        classes.append((each.cost * dependents, each.profit * count[: len(dependents)]))
     chosen = knapsack.choose(classes, capacity)
     return [0 if item is None else int(each.dependents[item]) for each, item in zip(work, chosen, strict=True)]
 

@@ -8,10 +8,13 @@ view none of whose versions will do is computed anew from versions of its parent
 
 import heapq
 import math
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from scheduler_plugin.brain.clock import first_hot
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -188,9 +191,8 @@ class Versions:
         self._of: list[list[Version]] = [[Version(ltb=0.0)] for _ in range(base + len(views))]
         #: How many there are in all.
         self.total = len(self._of)
-        #: (utb, tie-break, object, version) of the versions that have a newer one.
-        self._replaced: list[tuple[float, int, int, Version]] = []
-        self._sequence = 0
+        #: (utb, object) of the versions that have a newer one; some may be gone already.
+        self._replaced: list[tuple[float, int]] = []
         #: (object, version) in arrival order; what was loaded or dropped since is passed over.
         self._pending: deque[tuple[int, Version]] = deque()
         self._unapplied: set[Version] = set()
@@ -254,30 +256,33 @@ class Versions:
         versions.insert(place, version)
         self.total += 1
         replaced = versions[-2] if place == len(versions) - 1 else version
-        self._sequence += 1
-        heapq.heappush(self._replaced, (replaced.utb, self._sequence, name, replaced))
+        heapq.heappush(self._replaced, (replaced.utb, name))
 
     def prune(self, readers: Iterable[Reader], now: float) -> None:
         """Drop the versions that the rule says nobody wants; the newest of an object always stays."""
         floor = self.rule.floor(readers, now)
+        ended: dict[int, None] = {}
         while self._replaced and self._replaced[0][0] <= floor:
-            _, _, name, version = heapq.heappop(self._replaced)
-            if version in self._of[name]:
-                self._drop(name, version)
+            ended[heapq.heappop(self._replaced)[1]] = None
+        for name in ended:
+            # They are in order of time, so what ended first stands first.
+            versions = self._of[name]
+            self._drop(name, bisect_right(versions, floor, hi=len(versions) - 1, key=lambda version: version.utb))
 
-    def _drop(self, name: int, version: Version) -> None:
-        self._of[name].remove(version)
-        self._unapplied.discard(version)
-        self.total -= 1
+    def _drop(self, name: int, count: int) -> None:
+        """The oldest versions of an object go."""
+        versions = self._of[name]
+        self._unapplied.difference_update(versions[:count])
+        del versions[:count]
+        self.total -= count
 
     def maintain(self, hot: Sequence[int]) -> int | None:
         """Do the next piece of maintenance, if there is one, and say on which object.
 
         Loads first, in arrival order, those of `hot` objects before all others; then the stale views.
         """
-        for name in hot:
-            if not self._of[name][-1].applied:
-                return self._load(name, self._of[name][-1])
+        for name in first_hot(hot, lambda name: not self._of[name][-1].applied):
+            return self._load(name, self._of[name][-1])
         while self._pending:
             name, version = self._pending.popleft()
             if version in self._unapplied:
@@ -301,6 +306,5 @@ class Versions:
         return view
 
     def _only_newest(self, name: int) -> Version:
-        for version in self._of[name][:-1]:
-            self._drop(name, version)
+        self._drop(name, len(self._of[name]) - 1)
         return self._of[name][-1]

@@ -107,6 +107,10 @@ class Warehouse:
             for position, each in enumerate(declared)
             if isinstance(each, Table) and each.period is not None
         }
+        #: How stale an object may become, of those of which somebody has said so.
+        self.limits: dict[int, float] = {
+            position: each.limit for position, each in enumerate(declared) if each.limit is not None
+        }
         #: When the earliest update arrived that the object does not hold; infinite while it is fresh.
         self.missing = array("d", [math.inf]) * count
         #: Since when the object, or anything derived from it, has been stale without a break; infinite while fresh.
@@ -134,7 +138,6 @@ class Warehouse:
         self.held: set[int] = set()
         #: Stale, idle, not held, nothing stale above: what may start now.
         self.ready: set[int] = set()
-        self._accesses = ExactSum(self.access)
         self._backlog = ExactSum()
         #: Table -> what its pending updates count in the backlog.
         self._weighed: dict[int, float] = {}
@@ -154,6 +157,7 @@ class Warehouse:
             events.JobFailed: self._job_failed,
             events.CostLearnt: self._cost_learnt,
             events.AccessChanged: self._access_changed,
+            events.LimitChanged: self._limit_changed,
             events.Held: self._was_held,
             events.Released: self._was_released,
             events.SlotsChanged: self._slots_changed,
@@ -224,6 +228,11 @@ class Warehouse:
             length, taken = sum(waiting[each].length for each in range(updates)), updates
         return fixed + self.per_update[position] * taken + self.per_length[position] * length
 
+    def cost_of(self, position: int, job: Job) -> float:
+        """Slot-seconds that a job under way takes in all, by what is known now."""
+        length = sum(update.length for update in job.batch)
+        return self.fixed[position] + self.per_update[position] * len(job.batch) + self.per_length[position] * length
+
     def telling(self, table: int) -> tuple[Update, ...]:
         """The oldest and the shortest pending update: those whose stretch will be the worst."""
         waiting = self.pending.get(table)
@@ -233,11 +242,6 @@ class Warehouse:
         if shortest is None:
             shortest = self._shortest[table] = min(waiting, key=lambda update: update.length or math.inf)
         return (waiting[0], shortest)
-
-    @property
-    def mean_access(self) -> float:
-        """Reads of all objects, per view."""
-        return self._accesses.value / max(1, self.views)
 
     @property
     def backlog(self) -> float:
@@ -289,7 +293,7 @@ class Warehouse:
             self.newest[table] = release
             if before is not None:
                 gaps = self.gaps.setdefault(table, array("d"))
-                del gaps[: len(gaps) - GAPS + 1]
+                del gaps[: max(0, len(gaps) - GAPS + 1)]
                 gaps.append(release - before)
         self.measures.arrived(update)
         if self.missing[table] == math.inf:
@@ -425,12 +429,17 @@ class Warehouse:
 
     def _access_changed(self, event: events.AccessChanged) -> None:
         position = self.number(event.object)
-        self._accesses.take(self.access[position])
-        self._accesses.add(event.access)
         self.access[position] = event.access
         for each in (position, *self.graph.ancestors(position)):
             self._popularity.forget(each)
             self._settle(each)
+
+    def _limit_changed(self, event: events.LimitChanged) -> None:
+        position = self.number(event.object)
+        if event.limit is None:
+            self.limits.pop(position, None)
+        else:
+            self.limits[position] = event.limit
 
     def _was_held(self, event: events.Held) -> None:
         position = self.number(event.object)

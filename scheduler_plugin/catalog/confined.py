@@ -7,6 +7,7 @@ must stand in a list. Spark's own switches against files in SQL and variables in
 """
 
 import difflib
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,10 @@ from scheduler_plugin.catalog.parents import NotASelectError, parents_of
 
 #: A text longer than this is no question of a person.
 LONGEST_SQL = 100_000
+#: Texts and arrays that a function may make out of nothing have at most so many parts.
+LONGEST_MADE = 10_000
+DAYS_OR_LONGER = frozenset({"DAY", "WEEK", "MONTH", "QUARTER", "YEAR"})
+_WIDE = re.compile(r"%[^a-zA-Z%]*\d{5}")
 #: Functions of Spark's that the parser has no node for. They compute from their arguments alone.
 _PLAIN = """
 acosh add_months aggregate any approx_count_distinct approx_percentile array_append array_compact array_contains
@@ -121,8 +126,40 @@ def _look(node: Any, exp: Any) -> None:
             raise ConfinedError(f"the function {name} is not allowed in a query")
         if isinstance(node, (exp.ToFile, exp.Secret, exp.OpenJSON, exp.NextValueFor, exp.Predict, exp.GenerateText)):
             raise ConfinedError(f"the function {name} is not allowed in a query")
+        _require_small(node, name, exp)
     elif isinstance(node, exp.Identifier) and node.name.lower() == "_metadata":
         raise ConfinedError("`_metadata` tells of files, not of data")
+
+
+def _require_small(node: Any, name: str, exp: Any) -> None:
+    """Refuses what makes a value of any size from next to nothing: one such value takes all of the server's memory."""
+    sizes: list[Any] = []
+    if isinstance(node, exp.GroupConcat) and node.args.get("separator") is None:
+        raise ConfinedError(f"{name} needs its separator said: without one it is understood in more than one way")
+    if isinstance(node, (exp.Repeat, exp.Space, exp.Pad, exp.Randstr)):
+        sizes = [node.args.get("times") or node.args.get("expression") or node.this]
+    elif name == "array_repeat":
+        sizes = node.expressions[1:2]
+    elif isinstance(node, exp.GenerateSeries) and not _by_days(node, exp):
+        sizes = [node.args.get("start"), node.args.get("end")]
+    elif isinstance(node, exp.Format) or name == "printf":
+        given = node.this if isinstance(node, exp.Format) else next(iter(node.expressions), None)
+        if not (isinstance(given, exp.Literal) and given.is_string) or _WIDE.search(given.this):
+            raise ConfinedError(f"{name} takes a text as its format here, and no width above {LONGEST_MADE:,}")
+    for size in sizes:
+        size = size.this if isinstance(size, exp.Neg) else size
+        if not (isinstance(size, exp.Literal) and size.this.isdecimal() and int(size.this) <= LONGEST_MADE):
+            hint = ", or a step like INTERVAL 1 DAY" if isinstance(node, exp.GenerateSeries) else ""
+            raise ConfinedError(f"{name} takes a number up to {LONGEST_MADE:,} here{hint}: more could fill the memory")
+
+
+def _by_days(node: Any, exp: Any) -> bool:
+    """Whether a sequence goes by days or longer: between any two dates these are few."""
+    step = node.args.get("step")
+    if not isinstance(step, exp.Interval) or step.this is None:
+        return False
+    number = str(step.this.this)
+    return number.isdecimal() and int(number) > 0 and str(step.unit).upper().rstrip("S") in DAYS_OR_LONGER
 
 
 def _name(node: Any, exp: Any) -> str:

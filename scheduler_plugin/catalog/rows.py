@@ -68,6 +68,7 @@ def declared(row: CatalogRow) -> list[brain.Declared]:
             weight=item.spec["weight"],
             access=item.spec["access"] * item.spec["weight"],
             period=item.spec["period"],
+            limit=item.spec["staleness_limit"],
         )
         if item.kind != "view"
         else brain.View(
@@ -76,6 +77,7 @@ def declared(row: CatalogRow) -> list[brain.Declared]:
             cost=FIRST_COST,
             access=item.spec["access"] * item.spec["weight"],
             materialized=item.materialized,
+            limit=item.spec["staleness_limit"],
         )
         for item in row.objects
     ]

@@ -42,6 +42,13 @@ def kill_two(settings: Settings, chance: random.Random, longest: float) -> str:
     return " and ".join(kill(service)(settings, chance, longest) for service in pair)
 
 
+def spark_away(settings: Settings, chance: random.Random, longest: float) -> str:
+    """Nobody brings it back for a while."""
+    told, seconds = kill(spark.SERVICE)(settings, chance, longest), chance.uniform(4.0, max(5.0, longest))
+    time.sleep(seconds)
+    return f"{told}, and away for {seconds:.0f} s"
+
+
 def kill_a_job(settings: Settings, chance: random.Random, longest: float) -> str:
     found = _jobs(settings)
     if not found:
@@ -149,6 +156,7 @@ FAULTS: Mapping[str, Fault] = MappingProxyType(
     {
         **{f"kill {service}": kill(service) for service in (*airflow.COMPONENTS, spark.SERVICE, postgres.SERVICE)},
         "kill two": kill_two,
+        "spark away": spark_away,
         "kill a job": kill_a_job,
         "freeze a job": freeze_a_job,
         "freeze postgres": freeze_postgres,

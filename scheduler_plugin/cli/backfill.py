@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from scheduler_plugin.cli.ledger import ledger
-    from scheduler_plugin.store.backfills import BackfillError
+    from scheduler_plugin.store.backfill_plan import BackfillError
 
     with ledger() as database:
         try:
@@ -81,10 +81,10 @@ def _change(database: "Database", options: argparse.Namespace) -> None:
 def _start(database: "Database", options: argparse.Namespace) -> None:
     from scheduler_plugin.cli.ledger import me
     from scheduler_plugin.live.backfill_job import moment, told
-    from scheduler_plugin.store import backfills
+    from scheduler_plugin.store import backfill_plan, backfills
 
     begin, end = moment(options.covers_from), moment(options.covers_to)
-    plan = backfills.preview(database, options.what, mode=options.mode, covers_from=begin, covers_to=end)
+    plan = backfill_plan.preview(database, options.what, mode=options.mode, covers_from=begin, covers_to=end)
     if options.preview:
         print(json.dumps(asdict(plan), indent=2) if options.json else told(plan))
         return

@@ -42,6 +42,7 @@ def prose(found: "ObjectExplanation") -> str:
         f"impact {found.impact:.4g} by policy {found.policy}: {found.why}",
         "  made of " + ", ".join(f"{name} {value:.4g}" for name, value in found.ingredients.items()),
     ]
+    lines += found.concerns
     if found.dirty_ancestors:
         lines.append(f"stale ancestors, which go first: {', '.join(found.dirty_ancestors)}")
     if found.rank is not None:

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import backfills, decisions
-from scheduler_plugin.store.backfills import Preview, Work
+from scheduler_plugin.store import backfill_plan, backfills, decisions, settling
+from scheduler_plugin.store.backfill_plan import BackfillError, Preview
+from scheduler_plugin.store.backfills import Work
 from scheduler_plugin.store.database import Database
 
 if TYPE_CHECKING:
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def run_piece(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, piece: Work) -> decisions.Outcome:
+def run_piece(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, piece: Work) -> settling.Outcome:
     return {"stage": _stage, "commit": _commit, "refresh": _refresh}[piece.what](spark, tables, claim, piece)
 
 
-def _stage(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, piece: Work) -> decisions.Outcome:
+def _stage(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, piece: Work) -> settling.Outcome:
     from spark_jobs.intake import SourceFile
     from spark_jobs.reload import stage
 
@@ -46,7 +47,7 @@ def _stage(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, piec
     )
     for _, reason in loaded.quarantined_files:
         log.warning("What the table holds of this file stays as it is: %s", reason)
-    return decisions.Outcome(
+    return settling.Outcome(
         snapshot_id=None,
         rows=loaded.rows,
         bytes_in=loaded.bytes_in,
@@ -57,9 +58,10 @@ def _stage(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, piec
     )
 
 
-def _commit(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, piece: Work) -> decisions.Outcome:
+def _commit(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, piece: Work) -> settling.Outcome:
     from spark_jobs.load import read_outcome
     from spark_jobs.reload import exchange
+    from spark_jobs.snapshots import rows_of
 
     loaded = [read_outcome(folder) for folder in piece.staged]
     refused = {update for each in loaded for update, _ in each.quarantined_files}
@@ -73,9 +75,10 @@ def _commit(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, pie
         backfill=piece.backfill,
         progress=log.info,
     )
-    return decisions.Outcome(
+    return settling.Outcome(
         snapshot_id=snapshot,
         rows=sum(each.rows for each in loaded),
+        object_rows=rows_of(tables.summary(piece.object, snapshot)),
         bytes_in=sum(each.bytes_in for each in loaded),
         bytes_out=sum(each.bytes_out for each in loaded),
         stages={},
@@ -85,7 +88,7 @@ def _commit(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, pie
     )
 
 
-def _refresh(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, piece: Work) -> decisions.Outcome:
+def _refresh(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, piece: Work) -> settling.Outcome:
     from spark_jobs.refresh import refresh_view
 
     refreshed = refresh_view(
@@ -98,7 +101,7 @@ def _refresh(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, pi
         marker=claim.marker,
         full=True,
     )
-    return decisions.Outcome(
+    return settling.Outcome(
         snapshot_id=refreshed.snapshot_id,
         rows=refreshed.rows,
         bytes_in=refreshed.bytes_in,
@@ -116,7 +119,7 @@ def start_by_form(settings: Settings, params: Mapping[str, Any], *, who: str, lo
             "covers_from": moment(params["from"]),
             "covers_to": moment(params["to"]),
         }
-        log(told(backfills.preview(database, params["object"], **asked)))
+        log(told(backfill_plan.preview(database, params["object"], **asked)))
         if params["preview_only"]:
             return
         why = params["why"] or "by the form in Airflow"
@@ -135,9 +138,7 @@ def moment(text: str | None) -> datetime | None:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise backfills.BackfillError(
-            f"`{text}` is not a time. Write it like 2024-02-08 or 2024-02-08T15:00Z."
-        ) from None
+        raise BackfillError(f"`{text}` is not a time. Write it like 2024-02-08 or 2024-02-08T15:00Z.") from None
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 

@@ -5,6 +5,7 @@ sends once more makes no second run.
 """
 
 import logging
+import math
 import threading
 import time
 from datetime import timedelta
@@ -27,6 +28,8 @@ DEAD_AFTER = timedelta(seconds=10)
 REFUSED_AFTER = timedelta(seconds=90)
 #: Seconds between two looks at what is paused, and for what has been lost.
 LOOK_SECONDS = 1.0
+#: Seconds between two requests to parse the objects' DAGs.
+PARSE_SECONDS = 10.0
 
 
 class Courier:
@@ -43,6 +46,9 @@ class Courier:
         self._pooled: int | None = None
         #: Whether the catalog names anybody who should be told of incidents.
         self.alerts = False
+        #: Whether Airflow knows other objects' DAGs than the catalog has. It parses them by itself only now and then.
+        self.outdated = False
+        self._parsed = -math.inf
         #: DAGs that somebody has paused; None before the first answer.
         self.paused: frozenset[str] | None = None
         #: Why nothing can be sent, for people; None when all is well.
@@ -68,6 +74,7 @@ class Courier:
                     slots = self.slots
                     self._airflow.set_pool(slots)
                     self._pooled = slots
+                self._parse()
                 self._send()
                 if time.monotonic() - looked >= LOOK_SECONDS:
                     self.paused = self._airflow.paused()
@@ -82,6 +89,12 @@ class Courier:
                 self._stopping.wait(0.5)
             self._wake.wait(LOOK_SECONDS)
             self._wake.clear()
+
+    def _parse(self) -> None:
+        if self.outdated and time.monotonic() - self._parsed >= PARSE_SECONDS:
+            self._parsed = time.monotonic()
+            self._airflow.parse_objects()
+            self.outdated = False
 
     def _alert(self) -> None:
         for incident, what in incidents.unalerted(self._database):
@@ -101,6 +114,7 @@ class Courier:
                 raise
             except DispatchError as error:
                 refused = error
+                self.outdated = True  # most likely the DAG is not there yet
                 decisions.give_up(self._database, [outgoing.id], str(error), after=REFUSED_AFTER)
                 continue
             decisions.mark_dispatched(self._database, outgoing)

@@ -32,6 +32,7 @@ def documented_objects() -> list[DocumentedObject]:
         if not item.materialized:
             continue
         name, is_table = item.name, item.kind == "table"
+        read_by = [graph.names[child] for child in graph.children[graph.index[name]]]
         tags = [item.kind, f"level:{graph.level[graph.index[name]]}"]
         tags += [f"feed:{catalog.tables[name].feed}"] if is_table else []
         tags += [f"group:{groups[name]}"] if name in groups else []
@@ -42,31 +43,31 @@ def documented_objects() -> list[DocumentedObject]:
                 display_name=f"Load {name}" if is_table else f"Refresh {name}",
                 tags=tags,
                 owner=catalog.tables[name].owner if is_table else catalog.views[name].owner,
-                doc=_table(catalog, name) if is_table else _view(catalog, name),
+                doc=_table(catalog, name, read_by) if is_table else _view(catalog, name, read_by),
                 reads=item.spec.get("reads", ()),
             )
         )
     return found
 
 
-def _table(catalog: Catalog, name: str) -> str:
+def _table(catalog: Catalog, name: str, read_by: Sequence[str]) -> str:
     table, feed = catalog.tables[name], catalog.feeds[catalog.tables[name].feed]
     columns = "\n".join(f"| `{column}` | {kind} |" for column, kind in table.columns.items())
     expected = "".join(f"- `{each.expect}` ({each.on_fail})\n" for each in table.expectations)
     return (
         f"**Table `{name}`**, filled by feed `{feed.name}` ({feed.format}, about every {feed.period:g} s).\n\n"
-        f"{_promise(table.staleness_limit)}{_children(catalog, name)}\n\n{ORDERS}\n\n"
+        f"{_promise(table.staleness_limit)}{_children(read_by)}\n\n{ORDERS}\n\n"
         f"| column | type |\n| --- | --- |\n{columns}\n"
         + (f"\nWhat is expected of each batch:\n\n{expected}" * bool(expected))
     )
 
 
-def _view(catalog: Catalog, name: str) -> str:
+def _view(catalog: Catalog, name: str, read_by: Sequence[str]) -> str:
     view = catalog.views[name]
     parents = ", ".join(f"`{parent}`" for parent in view.parents)
     return (
         f"**View `{name}`**, derived from {parents or 'nothing'}.\n\n"
-        f"{_promise(view.staleness_limit)}{_children(catalog, name)}\n\n{ORDERS}\n\n```sql\n{view.sql.strip()}\n```\n"
+        f"{_promise(view.staleness_limit)}{_children(read_by)}\n\n{ORDERS}\n\n```sql\n{view.sql.strip()}\n```\n"
     )
 
 
@@ -80,6 +81,5 @@ def _promise(limit: float | None) -> str:
     return f"It should never be more than {limit:g} s behind. " if limit is not None else ""
 
 
-def _children(catalog: Catalog, name: str) -> str:
-    children = [f"`{child}`" for child, view in catalog.views.items() if name in view.parents]
-    return f"Views that read it: {', '.join(children)}." if children else "No view reads it."
+def _children(names: Sequence[str]) -> str:
+    return f"Views that read it: {', '.join(f'`{name}`' for name in names)}." if names else "No view reads it."

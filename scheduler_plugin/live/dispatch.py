@@ -81,6 +81,16 @@ class Airflow:
         if answer.status_code not in (200, 201, 409):
             raise DispatchError(f"Airflow answered {answer.status_code} to the pool {POOL}: {answer.text[:300]}")
 
+    def parse_objects(self) -> None:
+        """Asks for the file of the objects' DAGs to be parsed at once. What was never parsed will be without asking."""
+        tables = {"tags": [TAG, "table"], "tags_match_mode": "all", "limit": 1}
+        found = self._request("GET", "/api/v2/dags", params=tables)
+        for dag in found.json()["dags"] if found.status_code == 200 else ():
+            answer = self._request("PUT", f"/api/v2/parseDagFile/{dag['file_token']}")
+            # 409: it has been asked for already.
+            if answer.status_code not in (201, 409):
+                raise DispatchError(f"Airflow answered {answer.status_code} when asked to parse the objects' DAGs")
+
     def alert(self, incident: int, what: str) -> None:
         """Makes the run that tells people of an incident, if it is not there already."""
         body = {"dag_run_id": f"incident-{incident}-{what}", "logical_date": None}

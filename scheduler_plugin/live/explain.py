@@ -5,13 +5,14 @@ arrivals to see when the object would have its turn.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from scheduler_plugin.live import memory
 from scheduler_plugin.live.outlook import expected_run
 from scheduler_plugin.live.scheduler import Scheduler
+from scheduler_plugin.live.watch import conditions
 from scheduler_plugin.store.database import Database
 
 #: How many ancestors a sentence names.
@@ -60,6 +61,8 @@ class ObjectExplanation:
     expected_at: datetime | None
     holds: Sequence[str]
     failures: int
+    #: What is wrong with its promise, or soon will be; and whether it is given up because not all can be kept.
+    concerns: Sequence[str] = ()
 
     def as_json(self) -> dict[str, Any]:
         found = asdict(self)
@@ -72,7 +75,10 @@ def explain(database: Database, name: str, when: datetime | None = None) -> Obje
     now = scheduler.warehouse.now if when is None else when.timestamp()
     if when is None:
         now = max(now, datetime.now(UTC).timestamp())
-    return explained(scheduler, name, now)
+    found = explained(scheduler, name, now)
+    wrong = conditions(scheduler, now)
+    told = [each.summary for each in wrong if each.object == name or name in each.body.get("given_up", ())]
+    return replace(found, concerns=told)
 
 
 def explained(scheduler: Scheduler, name: str, now: float, *, most_seconds: float = 10.0) -> ObjectExplanation:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import backfills, decisions
+from scheduler_plugin.store import backfills, decisions, settling
 from scheduler_plugin.store.database import Database
 
 log = logging.getLogger(__name__)
@@ -43,13 +43,19 @@ def run(settings: Settings, decision: int, attempt: int) -> bool:
             with _beating(database, claim):
                 outcome = _work(settings, claim)
         except Exception as error:
-            decisions.fail(database, claim, f"{type(error).__name__}: {error}")
+            settling.fail(database, claim, f"{type(error).__name__}: {error}", away=_nobody_runs_it(error))
             raise
-        decisions.finish(database, claim, outcome)
+        settling.finish(database, claim, outcome)
         _tell(claim, outcome)
         return True
     finally:
         database.close()
+
+
+def _nobody_runs_it(error: Exception) -> bool:
+    from spark_jobs.session import SparkGone
+
+    return isinstance(error, SparkGone)
 
 
 class BackfillStoppedError(Exception):
@@ -62,7 +68,7 @@ def _verb(claim: decisions.Claim) -> str:
     return f"load {len(claim.updates)} file(s) into" if claim.kind == "table" else "refresh"
 
 
-def _work(settings: Settings, claim: decisions.Claim) -> decisions.Outcome:
+def _work(settings: Settings, claim: decisions.Claim) -> settling.Outcome:
     # Spark and Iceberg are heavy to import; a warm executor has them loaded before it forks.
     from spark_jobs.load import SourceFile, load_batch
     from spark_jobs.refresh import Measured, refresh_view
@@ -88,7 +94,7 @@ def _work(settings: Settings, claim: decisions.Claim) -> decisions.Outcome:
                 measured={way: Measured(seconds=s, bytes_in=b) for way, (s, b) in claim.measured.items()},
                 explore=claim.decision % EXPLORE_EVERY == 0,
             )
-            return decisions.Outcome(
+            return settling.Outcome(
                 snapshot_id=refreshed.snapshot_id,
                 rows=refreshed.rows,
                 bytes_in=refreshed.bytes_in,
@@ -112,9 +118,10 @@ def _work(settings: Settings, claim: decisions.Claim) -> decisions.Outcome:
             expectations=spec["expectations"],
             progress=log.info,
         )
-        return decisions.Outcome(
+        return settling.Outcome(
             snapshot_id=loaded.snapshot_id,
             rows=loaded.rows,
+            object_rows=loaded.table_rows,
             bytes_in=loaded.bytes_in,
             bytes_out=loaded.bytes_out,
             stages=loaded.stages,
@@ -130,7 +137,7 @@ def _work(settings: Settings, claim: decisions.Claim) -> decisions.Outcome:
         )
 
 
-def _tell(claim: decisions.Claim, outcome: decisions.Outcome) -> None:
+def _tell(claim: decisions.Claim, outcome: settling.Outcome) -> None:
     stages = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in outcome.stages.items())
     log.info("%s: %d rows in snapshot %s (%s)", claim.object, outcome.rows, outcome.snapshot_id, stages)
     for _, on_fail, passed, detail in outcome.quality:

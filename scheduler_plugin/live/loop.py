@@ -22,7 +22,7 @@ from typing import Any
 
 from scheduler_plugin.catalog import CatalogError, catalog_path, load_catalog
 from scheduler_plugin.catalog.rows import catalog_row
-from scheduler_plugin.live import memory
+from scheduler_plugin.live import memory, waiting
 from scheduler_plugin.live.announce import landings
 from scheduler_plugin.live.courier import Courier
 from scheduler_plugin.live.holds import PARENT_BLOCKED, PAUSED
@@ -36,7 +36,6 @@ from scheduler_plugin.store import (
     accesses,
     checkpoints,
     decisions,
-    demands,
     freshness,
     incidents,
     lease,
@@ -97,7 +96,7 @@ class Loop:
         self._landing: list[LandingWatcher | LandingLister] = []
         self._courier = Courier(settings, database, self._catalog.slots)
         self._courier.alerts = bool(self._catalog.alerts)
-        objects.take_in(database, catalog_row(self._catalog))
+        self._courier.outdated = objects.take_in(database, catalog_row(self._catalog))
         self._seen = 0
         self._kept = checkpoints.last_id(database)
         self._changes: list[freshness.Change] = []
@@ -177,6 +176,8 @@ class Loop:
         now = max(time.time(), self._scheduler.warehouse.now)
         begun, over = self._watch.look(self._scheduler, now)
         incidents.change(self._database, self._epoch, begun, over)
+        if self._watch.other_overload is not None:
+            incidents.retell(self._database, self._epoch, self._watch.other_overload)
         for each in begun:
             log.warning("%s", each.summary)
         if self._metrics.on:
@@ -260,6 +261,7 @@ class Loop:
         if objects.take_in(self._database, catalog_row(changed)):
             log.info("A changed catalog is in force.")
             self._courier.slots, self._courier.alerts = changed.slots, bool(changed.alerts)
+            self._courier.outdated = True
             self._stop_landing()
             self._watch_landing()
 
@@ -292,10 +294,7 @@ class Loop:
             self._take_in(freshness.events_after(self._database, self._seen))
 
     def _end_demands(self) -> None:
-        ended, self._scheduler.ended = self._scheduler.ended, []
-        demands.end(self._database, self._epoch, ended)
-        if overdue := self._scheduler.demands.overdue(time.time()):
-            demands.withdraw(self._database, overdue, "missed")
+        if waiting.tell(self._database, self._epoch, self._scheduler, time.time()):
             self._take_in(freshness.events_after(self._database, self._seen))
 
     def _learn_access(self) -> None:
@@ -305,6 +304,7 @@ class Loop:
         half_life = self._catalog.access_half_life
         prior_share = 0.5 ** ((time.time() - self._scheduler.since) / half_life)
         per_minute = accesses.per_minute(self._database, timedelta(seconds=half_life))
+        self._scheduler.hot = accesses.hot(self._database, accesses.HOT_PLACES)
         learnt = self._scheduler.accesses(per_minute, prior_share)
         if learnt:
             accesses.learn(self._database, learnt)

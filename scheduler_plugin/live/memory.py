@@ -25,6 +25,8 @@ def dump(scheduler: Scheduler) -> dict[str, Any]:
         "troubles": {name: asdict(each) for name, each in scheduler.troubles.items()},
         "holds": scheduler.holds.reasons,
         "stopped": scheduler.stopped,
+        "spark_away": scheduler.spark_away,
+        "policy_told": scheduler.policy_told,
         "costs": {name: each.as_json() for name, each in scheduler.costs.items()},
         "overrides": {
             name: {what: asdict(each) for what, each in kept.items()} for name, kept in scheduler.overrides.items()
@@ -56,6 +58,8 @@ def restored(catalog: CatalogRow, state: dict[str, Any], event_id: int) -> Sched
         for name, kept in state["overrides"].items()
         if name in rows
     }
+    for name in scheduler.overrides:
+        scheduler.tell_limit(name, now)
     scheduler.blocked = {name: files for name, files in state["blocked"].items() if name in rows}
     if scheduler.burst is not None and state.get("burst"):
         scheduler.burst.restore(state["burst"])
@@ -64,6 +68,8 @@ def restored(catalog: CatalogRow, state: dict[str, Any], event_id: int) -> Sched
             deadline = math.inf if each["deadline"] is None else each["deadline"]
             scheduler.demands.add(Demand(**{**each, "deadline": deadline}))
     scheduler.stopped = state["stopped"]
+    scheduler.spark_away = state.get("spark_away", False)
+    scheduler.policy_told = state.get("policy_told")
     for name, reasons in state["holds"].items():
         for reason, told in reasons.items() if name in rows else ():
             scheduler.hold(name, reason, now, told)

@@ -52,6 +52,7 @@ class Future:
         state = checkpoint.dump(scheduler.warehouse)
         self.warehouse = Warehouse(declared(catalog), slots=scheduler.warehouse.slots, since=state["since"])
         checkpoint.load(self.warehouse, state, anew=(), first_arrivals=scheduler.first_arrivals)
+        self.warehouse.limits = dict(scheduler.warehouse.limits)
         self.warehouse.held = set(scheduler.warehouse.held)
         self.warehouse.ready -= self.warehouse.held
         self.policy = Slots(scheduler.settings, scheduler.rows)
@@ -224,7 +225,7 @@ class _Causes:
         number = scheduler.warehouse.number
         self._scheduler = scheduler
         held = set(scheduler.holds.reasons)
-        self._failing = _behind(scheduler.warehouse, {number(each) for each in held & scheduler.troubles.keys()})
+        self._failing = _behind(scheduler.warehouse, {number(each) for each in scheduler.troubles})
         self._held = _behind(scheduler.warehouse, {number(each) for each in held})
         self._silent = _behind(scheduler.warehouse, {number(each) for each in silent_feeds(scheduler, now)})
 

@@ -10,6 +10,7 @@ The same for the command line, the API and DAGs; no Airflow in here.
 
 import logging
 import math
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from typing import Any
 
 from scheduler_plugin.brain import preference
 from scheduler_plugin.catalog.confined import ConfinedError, confined
+from scheduler_plugin.live import spark_reading
 from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import accesses, demands, freshness, objects, queries, versions
 from scheduler_plugin.store.database import Database
@@ -30,6 +32,10 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.1
 #: Rows that an answer has at most; who needs more reads the tables.
 MOST_ROWS = 10_000
+#: The most that Spark may work on one query, whatever its deadline.
+LONGEST_SECONDS = 600.0
+#: Whoever would like to wait does not wait longer than this for a loop that tells for what.
+WEIGHED_WITHIN = 5.0
 #: Slot-seconds to assume of a job that has never run.
 FIRST_COST = 1.0
 
@@ -160,9 +166,7 @@ class Asking:
     _wait_was_refused = False
 
     def _end(self, state: str, **values: Any) -> None:
-        queries.note(
-            self._database, self.id, state=state, finished_at=datetime.now(UTC), trade_off=self._trade_off, **values
-        )
+        queries.note(self._database, self.id, state=state, finished_at=datetime.now(UTC), **values)
 
     # Fresh enough -----------------------------------------------------------------------------------------------
 
@@ -171,41 +175,62 @@ class Asking:
         if self.asked.as_of is not None or self.asked.at_versions:
             return 0.0
         stale = self._stale()
-        wanted: list[str] = []
-        must = False
-        if self.asked.max_staleness is not None and self._age() > self.asked.max_staleness:
-            wanted, must = [name for name in self.plan.reads if name in stale], True
-        elif self.asked.prefer is not None:
-            wanted = self._preferred(stale)
+        wanted = [name for name in self.plan.reads if name in stale]
         if not wanted:
             return 0.0
+        if self.asked.max_staleness is not None and self._age() > self.asked.max_staleness:
+            self._require_time(wanted, stale)
+            return self._wait_for(wanted, until=self.deadline, must=True)
+        if self.asked.prefer is not None:
+            return self._wait_as_preferred(wanted)
+        return 0.0
+
+    def _require_time(self, wanted: Sequence[str], stale: set[str]) -> None:
         needed = self._seconds_needed(wanted, stale)
         if self.deadline is not None and datetime.now(UTC) + timedelta(seconds=needed) > self.deadline:
-            if not must:
-                return 0.0
             self._wait_was_refused = True
             raise self._cannot_meet(
                 f"about {needed:.1f} s of work lie before it ({', '.join(self._above(wanted, stale))}), "
                 f"more than the {self.asked.deadline:g} s to its deadline"
             )
-        return self._wait_for(wanted, must)
 
-    def _wait_for(self, wanted: Sequence[str], must: bool) -> float:
+    def _wait_as_preferred(self, wanted: Sequence[str]) -> float:
+        """The loop weighs it with all others that wait (`brain.weighing`) and declines what is not worth it."""
+        until = self.deadline
+        if until is not None:
+            until -= timedelta(seconds=queries.spark_seconds(self._database, self.asked.sql))
+        waited = self._wait_for(wanted, until=until, must=False)
+        self._trade_off = queries.trade_off(self._database, self.id)
+        return waited
+
+    def _wait_for(self, wanted: Sequence[str], *, until: datetime | None, must: bool) -> float:
         began = time.monotonic()
         made = demands.demand_all(
-            self._database, wanted, by=self.asked.by, why=f"query {self.id}", deadline=self.deadline, run=False
+            self._database,
+            wanted,
+            by=self.asked.by,
+            why=f"query {self.id}",
+            deadline=self.deadline,
+            run=False,
+            wish=None if must else (self.id, self.asked.prefer or 0.0),
         )
         try:
             while any(each.ended_at is None for each in demands.reports(self._database, only=made)):
-                if self.deadline is not None and datetime.now(UTC) > self.deadline:
+                if until is not None and datetime.now(UTC) > until:
                     if must:
                         raise self._cannot_meet("its deadline has passed while it waited")
+                    break
+                if not must and time.monotonic() - began > WEIGHED_WITHIN and not self._weighed():
+                    log.warning("Nothing weighs query %d; it goes on with what there is.", self.id)
                     break
                 queries.note(self._database, self.id)
                 time.sleep(LOOK_SECONDS)
         finally:
             demands.withdraw(self._database, made)
         return time.monotonic() - began
+
+    def _weighed(self) -> bool:
+        return queries.trade_off(self._database, self.id) is not None
 
     def _wait_for_turn(self) -> float:
         began = time.monotonic()
@@ -260,42 +285,6 @@ class Asking:
             + queries.spark_seconds(self._database, self.asked.sql)
         )
 
-    def _preferred(self, stale: set[str]) -> list[str]:
-        """Which of its stale objects are worth waiting for, among all queries that wait now (paper 001, pareto)."""
-        waiting = [each for each in queries.active(self._database) if each.prefer is not None]
-        if self.id not in {each.id for each in waiting}:
-            return []
-        known = queries.costs(self._database)
-        names = sorted({name for each in waiting for name in each.objects if name in stale})
-        work = []
-        since = freshness.stale_since(self._database)
-        for name in names:
-            seconds = sum(known.get(each, FIRST_COST) for each in self._above([name], stale))
-            late = (datetime.now(UTC) - since[name]).total_seconds() if name in since else 1.0
-            positions = [place for place, each in enumerate(reversed(waiting), start=1) if name in each.objects]
-            work.append(
-                preference.Work(cost=max(1, round(1000 * seconds)), profit=max(1, round(late)), dependents=positions)
-            )
-        bound = preference.bound(work, [each.prefer or 0.0 for each in waiting])
-        taken = preference.point(work, bound)
-        self._trade_off = {
-            "objects": names,
-            "queries": [each.id for each in waiting],
-            "bound_seconds": bound / 1000,
-            "curve": [
-                {"wait_seconds": each.waiting / 1000, "help": each.help}
-                for each in preference.curve(work, len(waiting))
-            ],
-            "taken": {"wait_seconds": taken.waiting / 1000, "help": taken.help},
-        }
-        queries.note(self._database, self.id, trade_off=self._trade_off)
-        mine = len(waiting) - [each.id for each in waiting].index(self.id)
-        return [
-            name
-            for name, position in zip(names, taken.positions, strict=True)
-            if name in self.plan.reads and position >= mine
-        ]
-
     def _cannot_meet(self, why: str) -> CannotMeetError:
         with self._database.transaction() as connection:
             try:
@@ -310,10 +299,6 @@ class Asking:
     # Reading ----------------------------------------------------------------------------------------------------
 
     def _read(self, seconds: dict[str, float]) -> Answer:
-        from spark_jobs.query import confine, prepared
-        from spark_jobs.session import spark_session
-        from spark_jobs.tables import Tables
-
         with (
             versions.pinned(
                 self._database,
@@ -327,15 +312,7 @@ class Asking:
             told = self._told(chosen)
             if self.asked.as_of is None and not self.asked.at_versions:
                 accesses.count(self._database, Counter(self.plan.named))
-            with (
-                Tables(self._settings.database_url, self._settings.warehouse) as tables,
-                spark_session(self._settings.spark_remote) as spark,
-            ):
-                confine(spark)
-                frame, _ = prepared(spark, tables, self.plan.sql, chosen.snapshots, self.plan.virtual)
-                began = time.monotonic()
-                found = frame.limit(self.asked.most_rows + 1).toArrow()
-                seconds["spark"] = time.monotonic() - began
+            found, seconds["spark"] = self._in_spark(chosen)
         cut = found.num_rows > self.asked.most_rows
         rows = [list(row.values()) for row in found.slice(0, self.asked.most_rows).to_pylist()]
         seconds["all"] = time.monotonic() - self._began
@@ -359,11 +336,25 @@ class Asking:
             seconds={name: round(value, 4) for name, value in seconds.items()},
         )
 
+    def _in_spark(self, chosen: versions.Chosen) -> tuple[Any, float]:
+        left = LONGEST_SECONDS
+        if self.deadline is not None:
+            left = min(left, (self.deadline - datetime.now(UTC)).total_seconds())
+        try:
+            return spark_reading.read(
+                self._settings,
+                self.plan.sql,
+                chosen.snapshots,
+                self.plan.virtual,
+                most_rows=self.asked.most_rows,
+                seconds=left,
+            )
+        except spark_reading.StoppedError as error:
+            raise self._cannot_meet(str(error)) from error
+
     @contextmanager
     def _alive(self) -> Iterator[None]:
         """Signs of life while Spark works, so that the query keeps its turn."""
-        import threading
-
         done = threading.Event()
 
         def beat() -> None:

@@ -5,9 +5,10 @@ its predecessor knew. Nothing here touches the database or a clock.
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from scheduler_plugin.brain import (
     AccessChanged,
@@ -17,6 +18,7 @@ from scheduler_plugin.brain import (
     JobFailed,
     JobFinished,
     JobStarted,
+    LimitChanged,
     Released,
     UpdateArrived,
     Warehouse,
@@ -24,7 +26,9 @@ from scheduler_plugin.brain import (
 from scheduler_plugin.brain.burst import Burst
 from scheduler_plugin.brain.costs import CostHistory
 from scheduler_plugin.brain.demands import Demand, Demands, Ended
+from scheduler_plugin.brain.weighing import Weighed, weigh
 from scheduler_plugin.catalog.rows import FIRST_COST, FIRST_COST_PER_UPDATE, declared
+from scheduler_plugin.live.deciding import decide, may_start
 from scheduler_plugin.live.holds import FAILING, OLDER, PARENT_BLOCKED, PAUSED, Holds, Override, Trouble, told
 from scheduler_plugin.live.slots import Slots
 from scheduler_plugin.store.decisions import NewDecision, dag_id
@@ -34,8 +38,8 @@ from scheduler_plugin.store.objects import CatalogRow, ObjectRow
 
 #: The longest pause after failures, in seconds.
 LONGEST_PAUSE = 300.0
-#: How many of the candidates that were passed over go into a decision's row.
-PASSED_OVER = 8
+#: After a job that found no Spark: that it will be back is worth a look every few seconds.
+AWAY_PAUSE = 5.0
 
 
 @dataclass(slots=True)
@@ -60,6 +64,8 @@ class Scheduler:
         self.policy = Slots(catalog.settings, self.rows)
         self.running: dict[str, Running] = {}
         self.troubles: dict[str, Trouble] = {}
+        #: Whether the last job that ended found no Spark to run it.
+        self.spark_away = False
         self.holds = Holds()
         #: Why nothing at all may start: who paused everything, in words; None when nobody has.
         self.stopped: str | None = None
@@ -80,7 +86,15 @@ class Scheduler:
         self.demands = Demands()
         #: Demands that ended, with how and when; whoever writes them down empties it.
         self.ended: list[tuple[int, str, datetime]] = []
+        #: The queries that were weighed last.
+        self._weighed: frozenset[int] = frozenset()
+        #: What was read lately, in the order of the clock cache; not from the log, so only for a choice of now.
+        self.hot: Sequence[str] = ()
+        #: View -> how far its parents had come when it was last run in idle time; not from the log either.
+        self.kept_ready: dict[str, float] = {}
         self._told: dict[str, tuple[bool, float]] = {}
+        #: The policy of the catalog that the log last told of.
+        self.policy_told: Mapping[str, Any] | None = None
 
     # Following the log ------------------------------------------------------------------------------------------
 
@@ -88,6 +102,8 @@ class Scheduler:
         """Takes one event in. Returns what changed in the freshness of objects, as of that event."""
         name = logged.object
         self.pass_time(logged.at.timestamp())
+        if logged.kind == EventKind.CATALOG_CHANGED:
+            self._change_policy(logged)
         if name is None and logged.kind in (EventKind.HELD, EventKind.RELEASED):
             self.stopped = told(logged.body) if logged.kind == EventKind.HELD else None
         if name is None or name not in self.rows:
@@ -125,10 +141,19 @@ class Scheduler:
             case EventKind.DEMANDED:
                 self._demanded(name, logged)
             case EventKind.DEMAND_ENDED:
-                self.demands.drop(logged.body["demand"])
+                end = self.demands.decline if logged.body.get("declined") else self.demands.drop
+                end(logged.body["demand"])
         if self.demands.open:
             self._note(self.demands.met(self.warehouse), logged.at)
         return list(self._changes(name, logged.at))
+
+    def _change_policy(self, logged: LoggedEvent) -> None:
+        """A policy begins with what waits when it is chosen: FIFO has no queue of what another one has done before."""
+        told = logged.body.get("policy", self.policy_told)
+        if self.policy_told is not None and told != self.policy_told:
+            self.policy = Slots(self.settings, self.rows)
+            self.policy.follow(self.warehouse, logged.at.timestamp())
+        self.policy_told = told
 
     def standing(self, at: datetime) -> list[Change]:
         """Every object as it stands."""
@@ -146,8 +171,17 @@ class Scheduler:
                 by=body["by"],
                 why=body["why"],
                 run=body["run"],
+                query=body.get("query"),
+                prefer=body.get("prefer"),
             )
         )
+
+    def weigh(self, now: float) -> Weighed | None:
+        """Which of the waiting queries wait for what, once each time one of them has come or gone."""
+        if self.demands.waiting == self._weighed:
+            return None
+        self._weighed = self.demands.waiting
+        return weigh(self.demands, self.warehouse, now, may_start(self)) if self._weighed else None
 
     def _note(self, ended: list[Ended], at: datetime) -> None:
         self.ended += [(each.demand, each.how, at) for each in ended]
@@ -189,6 +223,7 @@ class Scheduler:
             seconds, written = float(logged.body["slot_seconds"]), int(logged.body.get("bytes_out", 0))
             self.burst.finished(name, seconds=seconds, bytes_out=written)
         self.troubles.pop(name, None)
+        self.spark_away = False
         if logged.body.get("quarantined_files"):
             self.blocked[name] = logged.body["quarantined_files"]
         else:
@@ -207,8 +242,14 @@ class Scheduler:
         self._note(self.demands.job_ended(name, failed=True), logged.at)
         if self.burst is not None:
             self.burst.failed(name)
-        failures = self.troubles[name].failures + 1 if name in self.troubles else 1
-        self.troubles[name] = Trouble(failures=failures, at=at, until=at + min(2.0**failures, LONGEST_PAUSE))
+        self.spark_away = bool(logged.body.get("away"))
+        failures = self.troubles[name].failures if name in self.troubles else 0
+        if self.spark_away:
+            pause = AWAY_PAUSE
+        else:
+            failures += 1
+            pause = min(2.0**failures, LONGEST_PAUSE)
+        self.troubles[name] = Trouble(failures=failures, at=at, until=at + pause)
         self.hold(name, FAILING, at)
 
     def _learn_cost(self, name: str, at: float, slot_seconds: float, updates: int) -> None:
@@ -230,6 +271,14 @@ class Scheduler:
         if not kept:
             del self.overrides[name]
         self._reweigh(name, before, at)
+        self.tell_limit(name, at)
+
+    def tell_limit(self, name: str, at: float) -> None:
+        """Tells the brain the limit that somebody set for a while, or the catalog's."""
+        override = self.overrides.get(name, {}).get("limit")
+        limit = override.value if override else self.rows[name].spec["staleness_limit"]
+        if self.warehouse.limits.get(self.warehouse.number(name)) != limit:
+            self._apply(LimitChanged(object=name, at=at, limit=limit))
 
     def _reweigh(self, name: str, before: float, at: float) -> None:
         """Popularity is reads times weight."""
@@ -250,6 +299,7 @@ class Scheduler:
             if not kept:
                 del self.overrides[name]
             self._reweigh(name, before, now)
+            self.tell_limit(name, now)
 
     def weight(self, name: str) -> float:
         """How much an object's readers matter, as it stands."""
@@ -303,101 +353,12 @@ class Scheduler:
         # A clock that jumped back does not undo what the log says has happened.
         now = max(now, self.warehouse.now)
         self.pass_time(now)
-        if self.stopped is not None:
-            return []
-        taken = {job.slot for job in self.running.values()}
-        free = [slot for slot in range(self.warehouse.slots) if slot not in taken]
-        demanded = self._demanded_now(free)
-        taken.update(each.slot for each in demanded)
-        free = [slot for slot in free if slot not in taken]
-        if not free or not (self.warehouse.ready or self.policy.runs_dirty):
-            return demanded
-        first = {each.object for each in demanded}
-        if self.burst is not None and self.burst.on:
-            return demanded + self._in_a_burst(self.burst, free, first)
-        chosen = [each for each in self.policy.choose(self.warehouse, now, free) if each.object not in first]
-        names = {choice.object for choice in chosen}
-        # The best of those that stay behind: for "what went first, and by how much".
-        others = [
-            asdict(each)
-            for each in self.policy.candidates(self.warehouse, now, len(names) + len(first) + PASSED_OVER)
-            if each.object not in names and each.object not in first
-        ]
-        return demanded + [
-            NewDecision(
-                object=choice.object,
-                policy=self.policy_name,
-                slot=choice.slot,
-                impact=choice.impact if math.isfinite(choice.impact) else 0.0,
-                why=choice.why,
-                figures={
-                    "ingredients": self.policy.ingredients(self.warehouse, self.warehouse.number(choice.object), now),
-                    "candidates": len(self.warehouse.ready),
-                    "passed_over": others[:PASSED_OVER],
-                },
-                parents=self.rows[choice.object].spec.get("reads", ()),
-                updates=choice.updates,
-                time_limit=self.time_limit(choice.object),
-            )
-            for choice in chosen
-        ]
+        return [] if self.stopped is not None else decide(self, now)
 
     def time_limit(self, name: str) -> float:
         """Seconds after which a job on the object is taken to hang."""
         waiting = self.warehouse.pending.get(self.warehouse.number(name), ())
         return self.costs.get(name, unknown_cost()).time_limit(len(waiting))
-
-    def _demanded_now(self, free: list[int]) -> list[NewDecision]:
-        """What is demanded goes before all that the policy would choose."""
-        turns = self.demands.turns(self.warehouse, self._may_start)
-        return [
-            NewDecision(
-                object=turn.object,
-                policy="demand",
-                slot=slot,
-                impact=0.0,
-                why=turn.why,
-                figures={"demand": turn.demand.number},
-                parents=self.rows[turn.object].spec.get("reads", ()),
-                upto=datetime.fromtimestamp(turn.demand.at, UTC),
-                time_limit=self.time_limit(turn.object),
-            )
-            for slot, turn in zip(free, turns, strict=False)
-        ]
-
-    def _in_a_burst(self, burst: Burst, free: list[int], first: Collection[str]) -> list[NewDecision]:
-        """Too much waits: by how many bytes a second each frees, until it is less again."""
-        ready = [self.warehouse.graph.names[each] for each in self.warehouse.ready]
-        order = burst.order([name for name in ready if name in burst.waiting and name not in first])
-        return [
-            NewDecision(
-                object=name,
-                policy="chain",
-                slot=slot,
-                impact=burst.freed(name),
-                why=(
-                    f"burst: {burst.backlog:,} bytes wait, more than {burst.mark:,}; "
-                    f"this path frees {burst.freed(name):,.0f} of them a second"
-                ),
-                figures={
-                    "ingredients": {"waiting_bytes": burst.waiting[name], "backlog_bytes": burst.backlog},
-                    "candidates": len(order),
-                    "passed_over": [
-                        {"object": each, "impact": burst.freed(each), "why": "frees fewer bytes a second"}
-                        for each in order[len(free) :][:PASSED_OVER]
-                    ],
-                },
-                parents=self.rows[name].spec.get("reads", ()),
-                time_limit=self.time_limit(name),
-            )
-            for slot, name in zip(free, order, strict=False)
-        ]
-
-    def _may_start(self, name: str, demand: Demand) -> bool:
-        """What is held waits, demanded or not; but a demand made since the last failure is worth a try at once."""
-        reasons = self.holds.reasons.get(name, {})
-        trouble = self.troubles.get(name)
-        return not reasons or (reasons.keys() == {FAILING} and trouble is not None and trouble.at < demand.at)
 
     def accesses(self, per_minute: Mapping[str, float], prior_share: float) -> dict[str, float]:
         """How popular each object is taken to be, where that has changed by a tenth or more.

@@ -90,6 +90,10 @@ class Slots:
         """What could start now, each group's best first: everything, or the best few of each group."""
         return [each for share in self.shares for each in share.policy.candidates(warehouse, now, limit)]
 
+    def given_up(self, warehouse: Warehouse, now: float) -> list[Candidate]:
+        """Objects whose limits no group tries to keep, as not all can be; each group's first given up comes first."""
+        return [each for share in self.shares for each in share.policy.given_up(warehouse, now)]
+
     def ingredients(self, warehouse: Warehouse, position: int, now: float) -> dict[str, float]:
         return self.share_of(warehouse.graph.names[position]).policy.ingredients(warehouse, position, now)
 

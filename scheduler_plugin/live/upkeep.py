@@ -22,10 +22,6 @@ log = logging.getLogger(__name__)
 GRACE = timedelta(minutes=10)
 
 
-#: Objects that were read lately are kept ready first: so many places has the clock cache that knows them.
-HOT_PLACES = 64
-
-
 class UpkeepError(Exception):
     """A part of upkeep could not be done; the rest was."""
 
@@ -52,7 +48,7 @@ def tables(settings: Settings, database: Database, catalog: Catalog) -> None:
     kept_for = max(timedelta(seconds=catalog.retention.snapshots), GRACE)
     failed = []
     with Tables(settings.database_url, settings.warehouse) as iceberg, spark_session(settings.spark_remote) as spark:
-        hot = set(accesses.hot(database, HOT_PLACES))
+        hot = set(accesses.hot(database, accesses.HOT_PLACES))
         for name in sorted(catalog.order, key=lambda name: name not in hot):
             if name in catalog.views and not catalog.views[name].materialized:
                 continue

@@ -6,12 +6,14 @@ twice in a row to begin, and to be gone twice in a row to be over, so that what 
 
 from collections.abc import Collection
 
+from scheduler_plugin.brain import Candidate
 from scheduler_plugin.live.outlook import Breach, breaches, silent_feeds
-from scheduler_plugin.live.scheduler import Scheduler
+from scheduler_plugin.live.scheduler import AWAY_PAUSE, Scheduler
 from scheduler_plugin.store.incidents import Condition
 
 Key = tuple[str, str | None]
 
+OVERLOAD: Key = ("overload", None)
 #: So many failures in a row are worth telling.
 FAILURES = 3
 #: How many are looked at to find those that are given up first.
@@ -27,6 +29,9 @@ class Watch:
         self.open: set[Key] = set(open_incidents)
         self._seen_once: set[Key] = set()
         self._missed_once: set[Key] = set()
+        #: The open overload as it stands now, where it is another one than at the last look: who is given up changes.
+        self.other_overload: Condition | None = None
+        self._given_up: object = None
 
     def look(self, scheduler: Scheduler, now: float) -> tuple[list[Condition], list[Key]]:
         """What has begun, and what is over."""
@@ -38,6 +43,10 @@ class Watch:
         self._seen_once, self._missed_once = new, gone
         self.open |= {each.key for each in begun}
         self.open -= set(over)
+        overload = found.get(OVERLOAD) if OVERLOAD in self.open else None
+        given_up = None if overload is None else overload.body["given_up"]
+        self.other_overload = overload if given_up != self._given_up else None
+        self._given_up = given_up
         return begun, over
 
 
@@ -54,6 +63,9 @@ def conditions(scheduler: Scheduler, now: float) -> list[Condition]:
             pause = max(trouble.until - now, 0.0)
             told = f"The last {trouble.failures} jobs on {name} failed; it is tried again in {pause:.0f} s."
             found.append(_condition("failing", name, told, failures=trouble.failures, until=trouble.until))
+    if scheduler.spark_away:
+        told = f"No Spark answers: no job can run. It is asked again every {AWAY_PAUSE:.0f} s."
+        found.append(_condition("failing", None, told))
     for name, files in scheduler.blocked.items():
         told = f"{files} file(s) of the last batch of {name} are in quarantine: `freshet quarantine` shows why."
         found.append(_condition("blocked_batch", name, told, files=files))
@@ -75,20 +87,27 @@ def _breach(scheduler: Scheduler, breach: Breach, now: float) -> Condition:
 
 
 def _overload(scheduler: Scheduler, load: list[Breach], now: float) -> Condition:
-    """Not all limits can be kept: who is given up first is whoever stands last in the policy's order."""
+    """Not all limits can be kept. Whom the policy gives up it says itself; else it is who stands last in its order."""
     warehouse, policy = scheduler.warehouse, scheduler.policy
-    # The soonest are enough to choose from: there may be thousands.
-    impacts = sorted((policy.impact(warehouse, each.object, now), each.object) for each in load[:MOST_WEIGHED])
-    first = impacts[:NAMED]
-    names = "; ".join(f"{name} (impact {impact:.3g}: {policy.why(warehouse, name, now)})" for impact, name in first)
+    given_up = policy.given_up(warehouse, now)
+    if not given_up:
+        # The soonest are enough to choose from: there may be thousands.
+        names = {each.object for each in load[:MOST_WEIGHED]}
+        given_up = [
+            Candidate(object=name, impact=policy.impact(warehouse, name, now), why=policy.why(warehouse, name, now))
+            for name in names
+        ]
+        given_up.sort(key=lambda each: (each.impact, each.object))
+    first = given_up[:NAMED]
+    words = "; ".join(f"{each.object} (impact {each.impact:.3g}: {each.why})" for each in first)
     work = f"{warehouse.backlog:.0f} s of work wait for {warehouse.slots} slots"
     return _condition(
         "overload",
         None,
         f"The load makes it impossible to keep all limits: {work}. Given up first, as running them now helps readers "
-        f"least: {names}.",
-        given_up=[name for _, name in first],
-        impacts=[impact for impact, _ in first],
+        f"least: {words}.",
+        given_up=[each.object for each in first],
+        impacts=[each.impact for each in first],
         backlog=warehouse.backlog,
         slots=warehouse.slots,
     )

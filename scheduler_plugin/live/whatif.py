@@ -111,6 +111,8 @@ class Course:
     scheduler: Scheduler
     start: float
     end: float
+    #: How many parts its curve has.
+    points: int = POINTS
     slot_seconds: float = 0.0
     jobs: int = 0
     curve: list[tuple[float, float, float]] = field(default_factory=list)
@@ -120,8 +122,8 @@ class Course:
 
     def pass_to(self, at: float) -> None:
         """Draws the curve as far as time has come."""
-        step = (self.end - self.start) / POINTS
-        while len(self.curve) <= POINTS and (point := self.start + len(self.curve) * step) <= at:
+        step = (self.end - self.start) / self.points
+        while len(self.curve) <= self.points and (point := self.start + len(self.curve) * step) <= at:
             warehouse = self.scheduler.warehouse
             total = fresh = aged = 0.0
             for access, missing, held in zip(warehouse.access, warehouse.missing, warehouse.current_to, strict=True):
@@ -171,11 +173,11 @@ def what_if(
     return played(real, replayed, window.events, window.start, window.end, policy=policy, slots=slots)
 
 
-def recorded(database: Database, start: datetime, end: datetime) -> Outcome:
+def recorded(database: Database, start: datetime, end: datetime, *, points: int = POINTS) -> Outcome:
     """What really happened between two times."""
     window = _window(database, start, end)
     scheduler = memory.at_event(database, window.begin, catalog=window.catalog)
-    return _as_it_was(scheduler, window.events, window.start, window.end)
+    return _as_it_was(scheduler, window.events, window.start, window.end, points=points)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,8 +244,10 @@ def _settings(settings: Mapping[str, Any], policy: str | None, slots: int | None
     return found
 
 
-def _as_it_was(scheduler: Scheduler, events: Sequence[LoggedEvent], start: float, end: float) -> Outcome:
-    course = Course(scheduler, start, end)
+def _as_it_was(
+    scheduler: Scheduler, events: Sequence[LoggedEvent], start: float, end: float, *, points: int = POINTS
+) -> Outcome:
+    course = Course(scheduler, start, end, points=points)
     begun = dict.fromkeys(scheduler.running, start)
     for event in events:
         at = event.at.timestamp()

@@ -45,9 +45,9 @@ TUNING = {
     # A look-up of the full name can hang where there is no name server.
     "CORE__HOSTNAME_CALLABLE": "socket.gethostname",
     "CORE__AUTH_MANAGER": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
-    # A changed catalog changes DAGs, which should be seen within half a minute; each parse costs a second of a core.
     "CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "2",
-    "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "30",
+    # A changed file is parsed at once, and so are the objects' DAGs when the catalog was changed: the tick asks for it.
+    "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
     "DAG_PROCESSOR__REFRESH_INTERVAL": "10",
     "DAG_PROCESSOR__STALE_DAG_THRESHOLD": "60",
     # Five thousand objects take ten seconds of a core, and longer on a busy machine.
@@ -62,6 +62,12 @@ TUNING = {
     "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
     "SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "15",
     "WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
+    # When the api-server is back, a task that waits for it goes on within two seconds, not within a minute and a half:
+    # meanwhile it holds its slot. The same for the scheduler and the database.
+    "WORKERS__EXECUTION_API_RETRIES": "30",
+    "WORKERS__EXECUTION_API_RETRY_WAIT_MIN": "0.2",
+    "WORKERS__EXECUTION_API_RETRY_WAIT_MAX": "2",
+    "DATABASE__MAX_DB_RETRIES": "10",
     # The tick lives in the triggerer: these two bring it back in four seconds after a crash.
     "TRIGGERER__JOB_HEARTBEAT_SEC": "2",
     "TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "6",
@@ -199,8 +205,8 @@ def health(settings: Settings) -> dict[str, Any] | None:
         return None
 
 
-def is_healthy(component: str, record: Record, told: Mapping[str, Any] | None) -> bool:
-    """Has it given a sign of life since it was started? An older one was its forerunner's."""
+def is_healthy(component: str, record: Record, told: Mapping[str, Any] | None, heard_since: float = 0.0) -> bool:
+    """Has it given a sign of life since it was started, and since then? An older one was its forerunner's."""
     if told is None:
         return False
     if component == API_SERVER:
@@ -209,4 +215,4 @@ def is_healthy(component: str, record: Record, told: Mapping[str, Any] | None) -
     said = told.get(name) or {}
     at = said.get(f"latest_{name}_heartbeat")
     alive = said.get("status") == "healthy" and at is not None
-    return alive and datetime.fromisoformat(at).timestamp() > record.started_at
+    return alive and datetime.fromisoformat(at).timestamp() > max(record.started_at, heard_since)

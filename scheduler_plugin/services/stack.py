@@ -7,6 +7,7 @@ A start that fails leaves the rest running; the next one goes on from there.
 
 import fcntl
 import shutil
+import signal
 import socket
 import threading
 import time
@@ -25,6 +26,8 @@ from scheduler_plugin.services.settings import Settings
 SERVICES = (postgres.SERVICE, spark.SERVICE, *airflow.COMPONENTS)
 #: A busy two-core machine needs half a minute for Airflow; past this, something is wrong.
 PATIENCE_SECONDS = 180.0
+#: What ran while the database was away gives a sign of life again after this, or is started anew.
+OUTLIVES_SECONDS = 12.0
 #: A paused tick never starts, which is no failure of a service: say so and go on.
 TICK_PATIENCE_SECONDS = 90.0
 #: Less room than this and Postgres stops in the middle of things.
@@ -135,14 +138,21 @@ class _Start:
         if record is None or not kept:
             self.progress.doing("spark", "starting")
             record = spark.start(home)
-        self.wait(record, lambda: process.listens(record))
+        try:
+            self.wait(record, lambda: process.listens(record))
+        except ServiceError:
+            # It takes Spark seconds to come to its port, and somebody else may have come first.
+            if record.alive or "BindException" not in process.log_tail(home, spark.SERVICE, lines=200):
+                raise
+            record = spark.start(home)
+            self.wait(record, lambda: process.listens(record))
         if not kept:
             spark.start_warming(home, self.settings.spark_remote)
         self.progress.done("spark", _ready(record, kept))
 
     def database_and_airflow(self) -> None:
-        restarted = self.postgres()
-        self.airflow(restarted)
+        began = time.time()
+        self.airflow(heard_since=began if self.postgres() else 0.0)
 
     def postgres(self) -> bool:
         """True when the embedded server was started just now."""
@@ -166,7 +176,8 @@ class _Start:
         self.progress.done("postgres", ready)
         return not kept
 
-    def airflow(self, new_database: bool) -> None:
+    def airflow(self, heard_since: float) -> None:
+        """What runs may outlive a crash of the database, and is asked for a sign of life from after it."""
         settings, progress = self.settings, self.progress
         port = airflow.choose_port(settings.home)
         digest = airflow.digest(settings, port)
@@ -176,19 +187,36 @@ class _Start:
         kept: set[str] = set()
         for component in airflow.COMPONENTS:
             record = Record.read(settings.home, component)
-            if record is not None and record.alive and record.settings == digest and not new_database:
+            if record is not None and record.alive and record.settings == digest:
                 kept.add(component)
+                records[component] = record
             else:
-                if record is not None and process.family(record):
-                    progress.doing(component, "stopping, to start it anew")
-                    process.stop(record)
-                progress.doing(component, "starting")
-                record = airflow.start(settings, component, port)
-            records[component] = record
+                records[component] = self.anew(component, record, port)
+        # The api-server comes first: it says how the others are.
         for component, record in records.items():
+            if component in kept and not self.outlives(component, record, heard_since):
+                kept.discard(component)
+                record = self.anew(component, record, port)
             self.wait(record, lambda c=component, r=record: airflow.is_healthy(c, r, airflow.health(settings)))
             progress.done(component, _ready(record, component in kept))
         self.tick()
+
+    def anew(self, component: str, record: Record | None, port: int) -> Record:
+        if record is not None and process.family(record):
+            self.progress.doing(component, "stopping, to start it anew")
+            # What a dead scheduler has left behind ignores the polite word.
+            process.stop(record, first=signal.SIGTERM if record.alive else signal.SIGKILL)
+        self.progress.doing(component, "starting")
+        return airflow.start(self.settings, component, port)
+
+    def outlives(self, component: str, record: Record, heard_since: float) -> bool:
+        """Whether a component that ran while the database was away gives a sign of life again."""
+        until = time.monotonic() + OUTLIVES_SECONDS
+        while heard_since and record.alive and time.monotonic() < until:
+            if airflow.is_healthy(component, record, airflow.health(self.settings), heard_since):
+                return True
+            self.failed.wait(0.2)
+        return record.alive and not heard_since
 
     def tick(self) -> None:
         """Until the loop has ticked once: Airflow must parse its DAG, schedule it and start its trigger before that."""

@@ -10,6 +10,9 @@ from scheduler_plugin.brain.clock import ClockCache
 from scheduler_plugin.store.database import Database, log_events
 from scheduler_plugin.store.models import Access, EventKind, Freshness, Object
 
+#: So many places has the clock cache that knows what is hot.
+HOT_PLACES = 64
+
 
 def count(database: Database, reads: Mapping[str, int]) -> None:
     """Adds reads that just happened. Whether they met the object fresh is looked up here and now."""

@@ -11,6 +11,9 @@ from sqlalchemy.dialects.postgresql import insert
 from scheduler_plugin.store.database import Database, log_events
 from scheduler_plugin.store.models import EventKind, Object, Update, UpdateState
 
+#: Files that one batch may have: listing and planning more of them together is slower than apart.
+MOST_FILES = 10_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:

@@ -27,7 +27,7 @@ class DemandReport:
     run: bool
     made_at: datetime
     ended_at: datetime | None
-    #: met, failed, missed or withdrawn; None while it is open.
+    #: met, failed, missed, declined or withdrawn; None while it is open.
     outcome: str | None
 
 
@@ -42,9 +42,19 @@ def demand(
 
 
 def demand_all(
-    database: Database, objects: Sequence[str], *, by: str, why: str, deadline: datetime | None, run: bool
+    database: Database,
+    objects: Sequence[str],
+    *,
+    by: str,
+    why: str,
+    deadline: datetime | None,
+    run: bool,
+    wish: tuple[int, float] | None = None,
 ) -> list[int]:
-    """Demands of one instant: when all are met, the objects have been true together at it."""
+    """Demands of one instant: when all are met, the objects have been true together at it.
+
+    With a `wish`, the query's id and its preference, each may be declined when it is not worth the wait.
+    """
     made = []
     with database.logging_transaction() as (connection, now):
         for name in objects:
@@ -58,13 +68,15 @@ def demand_all(
             ).scalar_one()
             until = deadline.timestamp() if deadline else None
             body = {"demand": identity, "by": by, "why": why, "deadline": until, "run": run}
+            if wish is not None:
+                body |= {"query": wish[0], "prefer": wish[1]}
             log_events(connection, now, [(EventKind.DEMANDED, name, body)])
             made.append(int(identity))
     return made
 
 
 def withdraw(database: Database, demands: Sequence[int], outcome: str = "withdrawn") -> None:
-    """Nobody waits for these any more: withdrawn, or missed when their deadline has passed."""
+    """Nobody waits for these any more: withdrawn, missed when their deadline has passed, or declined."""
     with database.logging_transaction() as (connection, now):
         rows = connection.execute(
             update(Demand)
@@ -72,7 +84,9 @@ def withdraw(database: Database, demands: Sequence[int], outcome: str = "withdra
             .values(ended_at=now, outcome=outcome)
             .returning(Demand.id, Demand.object)
         ).all()
-        log_events(connection, now, [(EventKind.DEMAND_ENDED, name, {"demand": number}) for number, name in rows])
+        said = {"declined": True} if outcome == "declined" else {}
+        events = [(EventKind.DEMAND_ENDED, name, {"demand": number, **said}) for number, name in rows]
+        log_events(connection, now, events)
 
 
 def end(database: Database, epoch: int, ended: Sequence[tuple[int, str, datetime]]) -> None:

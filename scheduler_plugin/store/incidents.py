@@ -70,6 +70,18 @@ def change(
             )
 
 
+def retell(database: Database, epoch: int, condition: Condition) -> None:
+    """What an open incident says now. It is the same incident: nobody is alerted again."""
+    same = (Incident.kind == condition.kind) & Incident.object.is_not_distinct_from(condition.object)
+    with database.transaction() as connection:
+        require_epoch(connection, epoch)
+        connection.execute(
+            update(Incident)
+            .where(same, Incident.closed_at.is_(None))
+            .values(summary=condition.summary, body=condition.body)
+        )
+
+
 def reports(database: Database, *, only_open: bool = True, limit: int = 100) -> list[IncidentReport]:
     """The newest first."""
     columns = [getattr(Incident, name) for name in IncidentReport.__slots__]

@@ -413,7 +413,7 @@ class Demand(Base):
     run: Mapped[bool]
     made_at: Mapped[datetime]
     ended_at: Mapped[datetime | None]
-    #: How it ended: met, failed, missed, withdrawn.
+    #: How it ended: met, failed, missed, declined, withdrawn.
     outcome: Mapped[str | None]
 
     __table_args__ = (Index("ix_demand_open", "id", postgresql_where=text("ended_at IS NULL")),)

@@ -102,7 +102,8 @@ def take_in(database: Database, catalog: CatalogRow) -> bool:
                 taken_in_at=now,
             )
         )
-        log_events(connection, now, [(EventKind.CATALOG_CHANGED, None, {"fingerprint": catalog.fingerprint})])
+        body = {"fingerprint": catalog.fingerprint, "policy": catalog.settings.get("policy")}
+        log_events(connection, now, [(EventKind.CATALOG_CHANGED, None, body)])
     return True
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import func, insert, select, text, update
 
 from scheduler_plugin.store.database import Database
+from scheduler_plugin.store.lease import require_epoch
 from scheduler_plugin.store.models import Cost, Demand, Query
 
 ACTIVE = ("waiting", "ready", "running")
@@ -19,16 +20,6 @@ GONE_AFTER = timedelta(seconds=10)
 #: How many of an object's latest jobs tell what the next will take.
 LATEST_COSTS = 5
 _LOCK = 0x51554552  # "QUER"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActiveQuery:
-    """A query that has been asked and not answered."""
-
-    id: int
-    objects: Sequence[str]
-    deadline: datetime | None
-    prefer: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,15 +89,18 @@ def take_turn(database: Database, query: int, most: int) -> bool:
         return True
 
 
-def active(database: Database) -> list[ActiveQuery]:
-    """Queries that wait, in the order in which they will be served."""
+def weighed(database: Database, epoch: int, queries: Sequence[int], trade_off: Mapping[str, Any]) -> None:
+    """Writes down what came of weighing these together."""
     with database.transaction() as connection:
-        rows = connection.execute(
-            select(Query.id, Query.objects, Query.deadline, Query.prefer)
-            .where(Query.state.in_(("waiting", "ready")), Query.seen_at > func.clock_timestamp() - GONE_AFTER)
-            .order_by(Query.deadline.asc().nulls_last(), Query.id)
-        )
-        return [ActiveQuery(**row._mapping) for row in rows]
+        require_epoch(connection, epoch)
+        connection.execute(update(Query).where(Query.id.in_(queries)).values(trade_off=trade_off))
+
+
+def trade_off(database: Database, query: int) -> dict[str, Any] | None:
+    """What came of weighing the query with others; None while nobody has."""
+    with database.transaction() as connection:
+        found: dict[str, Any] | None = connection.execute(select(Query.trade_off).where(Query.id == query)).scalar_one()
+        return found
 
 
 def costs(database: Database) -> dict[str, float]:

@@ -73,9 +73,12 @@ class DecisionReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCounts:
-    """Every file ever announced for a table, by what became of it: the six states add up to all."""
+    """Every file of a table, by what became of it: the six states add up to `announced` and `let_out`."""
 
     table: str
+    #: Files that somebody delivered, each content once; files that were made of rows let out of quarantine.
+    announced: int
+    let_out: int
     pending: int
     loading: int
     loaded: int
@@ -84,6 +87,9 @@ class FileCounts:
     dropped: int
     #: Further deliveries of content that was there already, under other names.
     repeated: int
+    #: Where the loaded ones are: in the archive; nowhere any more. The rest lies where it landed.
+    archived: int
+    forgotten: int
     rows_loaded: int
     rows_quarantined: int
 
@@ -222,7 +228,11 @@ def files(database: Database) -> list[FileCounts]:
             select(
                 Update.table_name,
                 func.coalesce(func.sum(Update.rows).filter(Update.state == UpdateState.LOADED), 0).label("rows"),
+                func.count().filter(Update.origin_id.is_(None)).label("announced"),
+                func.count(Update.origin_id).label("let_out"),
                 func.sum(func.cardinality(Update.also_as)).label("repeated"),
+                func.count().filter(Update.archived != "").label("archived"),
+                func.count().filter(Update.archived == "").label("forgotten"),
                 *states.values(),
             )
             .group_by(Update.table_name)
@@ -231,6 +241,8 @@ def files(database: Database) -> list[FileCounts]:
     return [
         FileCounts(
             table=row.table_name,
+            announced=row.announced,
+            let_out=row.let_out,
             pending=row.pending,
             loading=row.loading,
             loaded=row.loaded,
@@ -238,6 +250,8 @@ def files(database: Database) -> list[FileCounts]:
             replaced=row.replaced,
             dropped=row.dropped,
             repeated=int(row.repeated),
+            archived=row.archived,
+            forgotten=row.forgotten,
             rows_loaded=int(row.rows),
             rows_quarantined=kept_out.get(row.table_name, 0),
         )

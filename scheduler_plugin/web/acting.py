@@ -15,7 +15,7 @@ from scheduler_plugin.catalog import landing_path
 from scheduler_plugin.live import announce as announcing
 from scheduler_plugin.live.quarantine import act
 from scheduler_plugin.live.scheduler import dag_id
-from scheduler_plugin.store import accesses, backfills, controls, demands
+from scheduler_plugin.store import accesses, backfill_plan, backfills, controls, demands
 from scheduler_plugin.store import quarantine as held
 from scheduler_plugin.store.standing import Standing
 from scheduler_plugin.web.access import Reader, note_action, require_editor
@@ -143,7 +143,7 @@ def router(desk: Desk) -> APIRouter:
     def preview(user: Reader, name: ObjectName, asked: Interval) -> BackfillPreview:
         """What a backfill would do; nothing is changed."""
         editable(user, name)
-        plan = backfill(backfills.preview, name, asked)
+        plan = backfill(backfill_plan.preview, name, asked)
         what = f"loads {plan.files} file(s) again" if plan.mode == "reload" else "computes it again"
         return BackfillPreview(
             message=f"It {what} and then refreshes {len(plan.views)} view(s), beside the live work.",
@@ -166,7 +166,7 @@ def router(desk: Desk) -> APIRouter:
         begin, end = (None if at is None else datetime.fromtimestamp(at, UTC) for at in (asked.since, asked.until))
         try:
             return act(desk.database, name, covers_from=begin, covers_to=end, **words)
-        except backfills.BackfillError as error:
+        except backfill_plan.BackfillError as error:
             raise HTTPException(409, str(error)) from error
 
     @routes.post("/objects/{name}/announce", response_model=Done)

@@ -8,7 +8,7 @@ from sqlalchemy.exc import OperationalError
 from starlette.middleware.base import RequestResponseEndpoint
 
 from scheduler_plugin.services import ServiceError
-from scheduler_plugin.web import acting, board, page, questions, reading
+from scheduler_plugin.web import acting, asking, board, page, questions, reading
 from scheduler_plugin.web.access import Reader
 from scheduler_plugin.web.desk import Desk
 
@@ -34,8 +34,8 @@ def make_app() -> FastAPI:
         503: {"description": "The ledger cannot be reached"},
     }
     api = APIRouter(prefix=API, responses=refusals)
-    for part in (board.router(desk), reading.router(desk), questions.router(desk), acting.router(desk)):
-        api.include_router(part)
+    for part in (board, reading, questions, asking, acting):
+        api.include_router(part.router(desk))
 
     @api.get("/openapi.json", include_in_schema=False)
     def openapi(request: Request, user: Reader) -> dict[str, Any]:

@@ -184,3 +184,11 @@ def test_a_view_of_nothing_is_always_fresh():
     assert warehouse.is_fresh("constant")
     assert warehouse.staleness("constant", now=7.0) == 0.0
     assert warehouse.current_to[0] == math.inf
+
+
+def test_the_latest_sixteen_gaps_are_remembered():
+    warehouse = Warehouse([Table(name="t")])
+    for count in range(40):
+        warehouse.apply(UpdateArrived(table="t", at=float(count * count)))
+        known = [float(2 * each - 1) for each in range(1, count + 1)]
+        assert list(warehouse.gaps.get(0, ())) == known[-16:]

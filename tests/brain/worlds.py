@@ -31,8 +31,15 @@ unhurried = settings(max_examples=40, deadline=None)
 @st.composite
 def warehouses(draw: st.DrawFn, virtual: bool = True) -> list[Declared]:
     """One to three tables and up to seven views, each reading one to three of those before it."""
+    limits = st.one_of(st.none(), quarters) if draw(st.booleans()) else st.none()
     objects: list[Declared] = [
-        Table(name=f"t{number}", fixed=draw(quarters), per_update=draw(quarters), access=draw(quarters))
+        Table(
+            name=f"t{number}",
+            fixed=draw(quarters),
+            per_update=draw(quarters),
+            access=draw(quarters),
+            limit=draw(limits),
+        )
         for number in range(draw(st.integers(1, 3)))
     ]
     for number in range(draw(st.integers(0, 7))):
@@ -44,6 +51,7 @@ def warehouses(draw: st.DrawFn, virtual: bool = True) -> list[Declared]:
                 cost=draw(quarters),
                 access=draw(quarters),
                 materialized=not virtual or draw(st.integers(0, 4)) > 0,
+                limit=draw(limits),
             )
         )
     return objects

@@ -185,3 +185,54 @@ def test_above_the_mark_the_steepest_path_goes_first_until_it_is_below_again() -
     again = memory.restored(replace(row, settings=it.scheduler.settings), memory.dump(it.scheduler), len(it.events))
     assert again.burst is not None and it.scheduler.burst is not None
     assert (again.burst.backlog, again.burst.stages) == (it.scheduler.burst.backlog, it.scheduler.burst.stages)
+
+
+def test_a_hot_view_that_is_put_off_is_kept_ready_in_idle_time_as_far_as_it_can_be() -> None:
+    rows = [table("slow"), table("t"), view("v", "slow", "t"), view("thin", "v", materialized=False)]
+    it = log(*rows, slots=2)
+    for name in ("slow", "t", "v"):
+        if name != "v":
+            it.arrive(name)
+        it.run(name)
+    it.arrive("slow")
+    it.add(EventKind.HELD, "slow", by=PAUSED)
+    it.arrive("t")
+    it.run("t")
+    assert it.chosen() == []  # nobody reads it
+    it.scheduler.hot = ("thin",)
+    assert it.chosen() == []  # not newer: what it lacks of `slow` is older than what `t` brings
+    it.add(EventKind.RELEASED, "slow", by=PAUSED)
+    it.start("slow")
+    it.arrive("slow")
+    it.finish("slow")
+    it.add(EventKind.HELD, "slow", by=PAUSED)
+    demand(it, "slow", 1, run=False)
+    assert it.chosen() == []  # somebody waits
+    it.add(EventKind.DEMAND_ENDED, "slow", demand=1)
+    (kept,) = it.scheduler.choose(it.now)
+    assert (kept.object, kept.policy) == ("v", "idle")
+    assert kept.why.startswith("kept ready in idle time: read lately, and ")
+    held = it.scheduler.warehouse.current_to[it.scheduler.warehouse.number("v")]
+    it.decisions += 1
+    # What its parents have in common turns out to be no newer than what it holds.
+    it.add(EventKind.JOB_STARTED, "v", decision=it.decisions, slot=0, current_to=held, lacks=held + 1)
+    it.finish("v")
+    assert it.chosen() == []  # as far as it can be, for now
+    assert not it.scheduler.warehouse.is_fresh("v")
+
+
+def test_nothing_is_kept_ready_that_a_running_job_may_soon_make_fresh() -> None:
+    it = log(table("a"), table("b"), view("v", "a", "b"), slots=3)
+    for name in ("a", "b", "v"):
+        if name != "v":
+            it.arrive(name)
+        it.run(name)
+    it.scheduler.hot = ("v",)
+    for name in "ab":
+        it.arrive(name)
+    it.run("a")
+    it.start("b")
+    it.arrive("b")
+    it.finish("b")
+    it.start("b", slot=1)
+    assert it.scheduler.choose(it.now) == []

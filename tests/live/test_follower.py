@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from scheduler_plugin.live.follower import Figures, Follower, dirty_counters, popularities
-from scheduler_plugin.store import arrivals, controls, decisions, lease, objects
+from scheduler_plugin.store import arrivals, controls, decisions, lease, objects, settling
 from scheduler_plugin.store.database import Database
-from scheduler_plugin.store.decisions import Outcome
+from scheduler_plugin.store.settling import Outcome
 
 pytestmark = pytest.mark.services
 
@@ -60,9 +60,9 @@ def test_a_follower_that_went_along_agrees_with_one_that_starts_now(database: Da
                 assert claim is not None
                 if dice.random() < 0.7:
                     done = Outcome(snapshot_id=step + 1, rows=1, bytes_in=1, bytes_out=1, stages={})
-                    decisions.finish(database, claim, done)
+                    settling.finish(database, claim, done)
                 else:
-                    decisions.fail(database, claim, "on purpose")
+                    settling.fail(database, claim, "on purpose")
         elif happening == "pause":
             controls.pause(database, [name], who="somebody")
         elif happening == "resume":

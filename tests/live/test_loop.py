@@ -15,7 +15,7 @@ from scheduler_plugin.live import explain, memory
 from scheduler_plugin.live import loop as loop_module
 from scheduler_plugin.live.loop import LEASE, Loop
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import arrivals, checkpoints, controls, decisions, freshness, lease, reports
+from scheduler_plugin.store import arrivals, checkpoints, controls, decisions, freshness, lease, reports, settling
 from scheduler_plugin.store.database import Database
 
 pytestmark = pytest.mark.services
@@ -74,8 +74,8 @@ class Driver:
             if decision.state == "decided":
                 claim = decisions.claim(self.database, decision.id, decision.attempt, "test")
                 assert claim is not None
-                outcome = decisions.Outcome(snapshot_id=decision.id, rows=1, bytes_in=1, bytes_out=1, stages={})
-                assert decisions.finish(self.database, claim, outcome)
+                outcome = settling.Outcome(snapshot_id=decision.id, rows=1, bytes_in=1, bytes_out=1, stages={})
+                assert settling.finish(self.database, claim, outcome)
                 done.append(decision.object)
         return done
 
@@ -127,6 +127,19 @@ def test_every_policy_runs_and_is_changed_without_a_restart(driver: Driver) -> N
         # FIFO loads each update by itself, all others load what waits together.
         assert done.count("a") == (3 if policy == "fifo" else 1), policy
     assert all(each.pending == each.loading == 0 for each in reports.files(driver.database))
+
+
+def test_fifo_begins_with_what_waits_when_it_is_chosen(driver: Driver) -> None:
+    """It runs each update's jobs by themselves; what another policy did together before is done."""
+    for _ in range(3):
+        driver.arrive("a", files=3)
+        driver.arrive("b")
+        driver.settle()
+    driver.write(policy="fifo")
+    assert driver.settle() == []
+    driver.arrive("a", files=2)
+    driver.take_over()  # and a loop that starts anew knows it, too
+    assert sorted(driver.settle()) == ["a", "a", "ab", "ab", "top", "top"]
 
 
 def test_a_group_keeps_its_slot_and_lends_it_while_idle(driver: Driver) -> None:
@@ -290,6 +303,22 @@ def test_a_lease_and_a_sign_of_life_from_before_the_clock_was_put_back_count_for
         driver.loop._epoch -= 1
         driver.arrive("b")
         driver.tick()
+
+
+def test_a_clock_that_jumps_an_hour_ahead_and_back_leaves_nothing_undone(driver: Driver) -> None:
+    driver.arrive("a")
+    driver.arrive("b")
+    with driver.database.transaction() as connection:
+        connection.execute(text("UPDATE freshet.event SET at = at + interval '1 hour' WHERE kind = 'update_arrived'"))
+    assert "top" in driver.settle()
+    assert driver.fresh()
+    driver.arrive("a", files=2)
+    assert driver.settle() == ["a", "ab", "top"]
+    driver.take_over("another")
+    driver.arrive("b")
+    driver.settle()
+    assert driver.fresh()
+    assert all(each.pending == each.loading == 0 for each in reports.files(driver.database))
 
 
 def test_the_commands_say_and_do_the_same(

@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 from scheduler_plugin.catalog.confined import ConfinedError
-from scheduler_plugin.live import job
+from scheduler_plugin.live import job, waiting
 from scheduler_plugin.live.queries import Asked, CannotMeetError, ask
 from scheduler_plugin.live.scheduler import Scheduler
 from scheduler_plugin.services.settings import Settings
@@ -102,8 +102,8 @@ class Running:
                 seen = event.id
             freshness.note(self.database, self._epoch, changes, event_seen=seen, last_tick={})
             changes = []
-            ended, scheduler.ended = scheduler.ended, []
-            demands.end(self.database, self._epoch, ended)
+            if waiting.tell(self.database, self._epoch, scheduler, time.time()):
+                continue
             chosen = scheduler.choose(time.time())
             chosen = [each for each in chosen if not self.on_demand or each.policy == "demand"]
             for identity in decisions.record(self.database, self._epoch, chosen):

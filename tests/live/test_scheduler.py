@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_plugin.live.holds import PARENT_BLOCKED, PAUSED
+from scheduler_plugin.live.memory import dump, restored
 from scheduler_plugin.live.scheduler import Scheduler
 from scheduler_plugin.store.freshness import Change, LoggedEvent
 from scheduler_plugin.store.models import EventKind
@@ -317,3 +318,15 @@ def test_a_backfill_competes_with_live_loads_and_neither_starves() -> None:
     assert ran.count("backfill/1") == 10
     assert "t" in ran[: ran.index("backfill/1") + 12]
     assert it.scheduler.accesses({}, 0.0).keys() == {"t"}
+
+
+def test_a_limit_set_for_a_while_is_the_brains_until_it_is_over_and_then_the_catalogs() -> None:
+    limited = replace(view("v", "t"), spec={**view("v").spec, "staleness_limit": 60.0})
+    it = log(table("t"), limited)
+    position = it.scheduler.warehouse.number("v")
+    assert it.scheduler.warehouse.limits == {position: 60.0}
+    it.add(EventKind.OVERRIDDEN, "v", what="limit", value=20.0, until=it.now + 9.0, by="ada", why="fair")
+    assert it.scheduler.warehouse.limits == {position: 20.0}
+    assert restored(catalog(table("t"), limited), dump(it.scheduler), 1).warehouse.limits == {position: 20.0}
+    it.scheduler.pass_time(it.now + 10.0)
+    assert it.scheduler.warehouse.limits == {position: 60.0}

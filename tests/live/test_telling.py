@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.bases.notifier import BaseNotifier
 
 from scheduler_plugin.live.alerts import AlertError, tell
 from scheduler_plugin.live.metrics import Metrics, standing
@@ -17,22 +16,8 @@ from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import incidents, lease, objects
 from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.incidents import Condition
+from tests.live import notifier
 from tests.live.test_scheduler import catalog, log, table, view
-
-
-class FileNotifier(BaseNotifier):
-    """Appends what it is told to a file."""
-
-    template_fields = ("text",)
-
-    def __init__(self, *, path: str, text: str) -> None:
-        super().__init__()
-        self.path = path
-        self.text = text
-
-    def notify(self, context: Any) -> None:
-        with Path(self.path).open("a") as file:
-            file.write(f"{self.text}\n")
 
 
 def with_alerts(database: Database, alerts: Sequence[dict[str, Any]]) -> None:
@@ -44,7 +29,7 @@ def with_alerts(database: Database, alerts: Sequence[dict[str, Any]]) -> None:
 def test_one_alert_when_it_begins_and_one_when_it_is_over(
     database: Database, postgres: Settings, tmp_path: Path
 ) -> None:
-    here = f"{__name__}.FileNotifier"
+    here = f"{notifier.__name__}.FileNotifier"
     told = tmp_path / "told"
     text = "{{ event }} {{ incident.kind }} of {{ incident.object }}: {{ incident.summary }}"
     with_alerts(
@@ -86,7 +71,12 @@ def test_a_notifier_that_fails_keeps_no_other_from_being_told(
         database,
         [
             {"name": "broken", "notifier": "no.such.Notifier", "arguments": {}, "kinds": ["breach"]},
-            {"name": "me", "notifier": f"{__name__}.FileNotifier", "arguments": arguments, "kinds": ["breach"]},
+            {
+                "name": "me",
+                "notifier": f"{notifier.__name__}.FileNotifier",
+                "arguments": arguments,
+                "kinds": ["breach"],
+            },
         ],
     )
     epoch = lease.take(database, "test", lease_seconds())

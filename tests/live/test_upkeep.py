@@ -13,7 +13,7 @@ from scheduler_plugin.live import upkeep
 from scheduler_plugin.live.announce import landings
 from scheduler_plugin.live.landing import LandingWatcher
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import decisions, lease, objects, retention
+from scheduler_plugin.store import decisions, lease, objects, retention, settling
 from scheduler_plugin.store.database import Database
 
 pytestmark = pytest.mark.services
@@ -49,8 +49,8 @@ class Place:
         (decision,) = decisions.record(self.database, epoch or 0, [new])
         claim = decisions.claim(self.database, decision, 1, "w")
         assert claim is not None
-        outcome = decisions.Outcome(snapshot_id=1, rows=2, bytes_in=1, bytes_out=1, stages={})
-        decisions.finish(self.database, claim, outcome)
+        outcome = settling.Outcome(snapshot_id=1, rows=2, bytes_in=1, bytes_out=1, stages={})
+        settling.finish(self.database, claim, outcome)
 
     def ask(self, sql: str) -> list[Any]:
         with self.database.transaction() as connection:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from scheduler_plugin.live.outlook import breaches, expected_run, silent_feeds
-from scheduler_plugin.live.scheduler import Scheduler
+from scheduler_plugin.live.scheduler import AWAY_PAUSE, Scheduler
 from scheduler_plugin.live.watch import Watch, conditions
 from scheduler_plugin.store.models import EventKind
 from scheduler_plugin.store.objects import ObjectRow
@@ -64,6 +64,30 @@ def test_a_load_that_no_order_can_carry_is_foreseen_and_said_with_who_is_given_u
     assert "breach" in {kind for kind, _ in told} or "predicted_breach" in {kind for kind, _ in told}
     assert "impossible to keep all limits" in told["overload", None]
     assert "v (impact" in told["overload", None]
+    watch = Watch(())
+    assert [watch.look(it.scheduler, it.now) for _ in range(2)][1][0]
+    assert watch.other_overload is not None
+    assert watch.other_overload.body["given_up"] == ["v"]
+    watch.look(it.scheduler, it.now)
+    assert watch.other_overload is None  # nothing new
+
+
+def test_who_is_given_up_is_what_the_policy_says() -> None:
+    """Both views could be kept, but not one after the other in the one slot."""
+    rows = (table("a"), limited(view("much_read", "a", access=50.0), 40.0), limited(view("little_read", "a"), 40.0))
+    it = Log(Scheduler(catalog(*rows, slots=1), since=START.timestamp()))
+    for _ in range(4):
+        it.arrive("a")
+        for name, seconds in (("a", 1.0), ("much_read", 10.0), ("little_read", 10.0)):
+            it.start(name)
+            it.add(EventKind.JOB_FINISHED, name, after=seconds, decision=it.decisions, slot_seconds=seconds)
+    it.arrive("a")
+    it.start("a")
+    it.finish("a")
+    due = min(it.scheduler.warehouse.current_to[1:]) + 40.0
+    told = {each.key: each for each in conditions(it.scheduler, due - 15.0)}
+    assert told["overload", None].body["given_up"] == ["little_read"]
+    assert it.scheduler.policy.given_up(it.scheduler.warehouse, due - 15.0)
 
 
 def test_a_paused_object_and_a_failing_one_are_told_as_such() -> None:
@@ -79,6 +103,21 @@ def test_a_paused_object_and_a_failing_one_are_told_as_such() -> None:
         it.fail("a")
     told = kinds(it, it.now)
     assert "The last 3 jobs on a failed" in told["failing", "a"]
+
+
+def test_that_spark_is_away_is_told_once_and_is_no_objects_fault() -> None:
+    it = warehouse()
+    freshen(it)
+    for name in ("a", "b", "a", "b", "a", "b"):
+        it.arrive(name)
+        it.start(name)
+        it.add(EventKind.JOB_FAILED, name, decision=it.decisions, away=True)
+    told = kinds(it, it.now)
+    assert {name for kind, name in told if kind == "failing"} == {None}
+    assert it.scheduler.choose(it.now) == []
+    assert len(it.scheduler.choose(it.now + AWAY_PAUSE)) == 1
+    it.run("b")
+    assert ("failing", None) not in kinds(it, it.now)
 
 
 def test_an_incident_begins_once_and_ends_once() -> None:

@@ -127,3 +127,27 @@ def test_many_updates_are_worked_off(workload):
     code, out, _ = simulated(workload({"model": "append", "slots": 2, "tables": tables}), "myopic")
     assert code == 0
     assert sum(ran["updates"] for ran in json.loads(out)["schedule"]) == 20_000
+
+
+@pytest.mark.parametrize("policy", ["fifo", "fifo_pop", "qoda"])
+def test_a_long_queue_behind_busy_views_is_worked_off(workload, policy):
+    """Relations run far ahead of their views here, so that every update has work left until the end."""
+    objects = [{"id": f"r{n}", "kind": "relation", "cost": 0} for n in range(2)]
+    views = [{"id": f"v{n}", "kind": "view", "cost": 1, "access": 1, "parents": [f"r{n % 2}"]} for n in range(3)]
+    updates = [{"t": n / 10, "relation": f"r{n % 2}"} for n in range(10_000)]
+    given = {"model": "refresh", "slots": 2, "horizon": 9, "objects": objects + views, "updates": updates}
+    code, out, _ = simulated(workload(given), policy, "--param", "relation_order=any")
+    assert code == 0
+    ran = [entry["object"] for entry in json.loads(out)["schedule"]]
+    assert [ran.count(f"r{n}") for n in range(2)] == [5000, 5000]
+    if policy != "qoda":
+        assert [ran.count(f"v{n}") for n in range(3)] == [5000, 5000, 5000]
+
+
+def test_a_reader_that_holds_on_to_thousands_of_versions_lets_them_go(workload):
+    updates = [[0.001 * n, 0] for n in range(1, 20_001)]
+    given = {"model": "versions", "base": 1, "views": [[0]], "updates": updates, "transactions": [[0, 100, [1] * 2000]]}
+    for policy in ("orad", "odrtb"):
+        code, out, _ = simulated(workload(given), policy, "--param", "schedule=0")
+        assert code == 0
+        assert json.loads(out)["metrics"]["p_success"] == 1

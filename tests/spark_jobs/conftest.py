@@ -1,14 +1,12 @@
-"""Real Postgres and real Spark for the jobs' tests: our own, or FRESHET_DATABASE_URL and FRESHET_SPARK_REMOTE."""
+"""Real Postgres and real Spark for the jobs' tests, and jobs that can be hurt."""
 
 import json
-import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -16,45 +14,28 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugin.services import postgres, process, spark
-from scheduler_plugin.services.home import Home
+from scheduler_plugin.services.home import REPOSITORY
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import arrivals, decisions, lease, migrate, objects
+from scheduler_plugin.store import arrivals, decisions, lease, objects
 from scheduler_plugin.store.database import Database
 from spark_jobs.session import spark_session
 from spark_jobs.tables import Tables
+from tests.conftest import new_database, settings_in
 
 
 @pytest.fixture(scope="session")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    home = Home(root=tmp_path_factory.mktemp("home"))
-    home.make()
-    given = {name: os.environ[name] for name in ("FRESHET_DATABASE_URL", "FRESHET_SPARK_REMOTE") if name in os.environ}
-    settings = Settings.load({"FRESHET_HOME": str(home.root), **given})
-    records = []
-    if "FRESHET_DATABASE_URL" not in given:
-        records.append(postgres.start(home))
-        _wait(lambda: postgres.ready(settings.database_url))
-    if "FRESHET_SPARK_REMOTE" not in given:
-        records.append(spark.start(home))
-        _wait(lambda: process.listens(records[-1]))
-    postgres.make_database(settings.database_url)
-    migrate.upgrade(settings.database_url)
-    yield settings
-    for record in records:
-        process.stop(record)
-    if home.postgres.is_symlink():
-        shutil.rmtree(home.postgres.resolve())
+def settings(postgres: Settings, spark_remote: str, template: str) -> Iterator[Settings]:
+    """The session's Postgres and Spark, with a ledger and a warehouse of the jobs' tests alone."""
+    with new_database(postgres, template) as database:
+        given = {
+            "FRESHET_DATABASE_URL": database.url,
+            "FRESHET_WAREHOUSE": str(postgres.home.root / "jobs-warehouse"),
+        }
+        yield settings_in(postgres.home.root, **given)
 
 
-def _wait(ready: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not ready():
-        assert time.monotonic() < deadline, "a service did not come up"
-        time.sleep(0.1)
-
-
-@pytest.fixture(scope="session")
+# Not the session's: a test may kill Spark.
+@pytest.fixture(scope="module")
 def spark_connect(settings: Settings) -> Iterator[Any]:
     with spark_session(settings.spark_remote) as session:
         yield session
@@ -130,18 +111,12 @@ class Jobs:
     """Runs jobs in processes of their own, forked from one that has its imports done, and hurts them."""
 
     def __init__(self, settings: Settings) -> None:
-        environment = {
-            **os.environ,
-            "FRESHET_HOME": str(settings.home.root),
-            "FRESHET_DATABASE_URL": settings.database_url,
-            "FRESHET_SPARK_REMOTE": settings.spark_remote,
-        }
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("forked_jobs.py"))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=environment,
+            env={**settings.environment, "PYTHONPATH": str(REPOSITORY)},
         )
 
     def start(

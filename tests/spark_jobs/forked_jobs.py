@@ -73,11 +73,20 @@ def go_on(pid: int) -> str:
 
 if __name__ == "__main__":
     warm_imports()
+    alive: set[int] = set()
     for line in sys.stdin:
         words = json.loads(line)
-        answer: object = start(words) if words["do"] == "start" else None
+        answer: object = None
+        if words["do"] == "start":
+            answer = pid = start(words)
+            alive.add(pid)
         if words["do"] == "wait":
             answer = wait(words["pid"])
         if words["do"] == "go on":
             answer = go_on(words["pid"])
+        if answer in ("killed", "failed", "done"):
+            alive.discard(words["pid"])
         print(json.dumps(answer), flush=True)
+    # What a test that failed has left standing.
+    for pid in alive:
+        os.kill(pid, signal.SIGKILL)

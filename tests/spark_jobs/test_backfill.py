@@ -12,8 +12,8 @@ from scheduler_plugin.live import job
 from scheduler_plugin.live.quarantine import act
 from scheduler_plugin.live.scheduler import Scheduler
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import backfills, decisions, freshness, objects
-from scheduler_plugin.store.backfills import BackfillError
+from scheduler_plugin.store import backfill_plan, backfills, decisions, freshness, objects
+from scheduler_plugin.store.backfill_plan import BackfillError
 from spark_jobs.tables import Tables
 
 pytestmark = pytest.mark.services
@@ -126,7 +126,7 @@ def test_an_interval_is_loaded_again_beside_live_loads_without_a_row_lost_or_dou
     # The rule was wrong, and one source file is gone.
     world.declare([])
     (world.folder / "3.csv").unlink()
-    plan = backfills.preview(world.database, world.table, covers_from=hour(1), covers_to=hour(4))
+    plan = backfill_plan.preview(world.database, world.table, covers_from=hour(1), covers_to=hour(4))
     assert (plan.files, plan.views) == (3, [world.view])
     assert [piece.what for piece in plan.pieces] == ["stage", "stage", "commit", "refresh"]
     identity = backfills.start(
@@ -189,4 +189,4 @@ def test_a_paused_backfill_starts_no_piece_and_a_stopped_one_leaves_the_table_al
 def test_what_cannot_be_done_is_said_before_anything_is(world: World, asked: dict[str, Any], words: str) -> None:
     name = asked.pop("name", world.table)
     with pytest.raises(BackfillError, match=words):
-        backfills.preview(world.database, world.view if name == "view" else name, **asked)
+        backfill_plan.preview(world.database, world.view if name == "view" else name, **asked)

@@ -189,7 +189,10 @@ def test_values_arrive_as_they_were_written(loading: Loading) -> None:
     ]
 
 
-def test_paths_with_any_characters_are_read(loading: Loading) -> None:
+@pytest.mark.parametrize("small", [True, False])
+def test_paths_with_any_characters_are_read(loading: Loading, monkeypatch: pytest.MonkeyPatch, small: bool) -> None:
+    if not small:
+        monkeypatch.setattr("spark_jobs.load.SMALL_BYTES", 0)
     names = ["a b.csv", "it's [1].csv", "100% *.csv", "ä{x}.csv", "a#b?c=d.csv", 'two "lines"\nof a name.csv']
     paths = [loading.write(name, HEADER + GOOD.replace("1,", f"{number},", 1)) for number, name in enumerate(names)]
     result = loading.load(*paths)
@@ -369,3 +372,56 @@ def test_a_released_file_is_not_judged_and_the_others_are(loading: Loading, spar
     )
     assert result.rows_by_update == {0: 1, 1: 0}
     assert [update for update, _ in result.quarantined_files] == [1]
+
+
+def test_a_large_batch_is_sifted_like_a_small_one(
+    loading: Loading, tables: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = [
+        {"expect": "expect_column_values_to_not_be_null", "on_fail": "drop", "arguments": {"column": "who"}},
+        {"expect": "sql", "on_fail": "block", "arguments": {"query": "SELECT * FROM {batch} WHERE amount > 100"}},
+    ]
+    bad, dropped, blocked = "x,ann,1,2024-01-01,2024-01-01\n", "5,,1,2024-01-01,2024-01-01\n", "6,cy,200,,\n"
+    paths = [
+        loading.write("good, with a comma + a plus.csv", HEADER + GOOD * 3),
+        loading.write("some bad.csv", HEADER + GOOD + bad + dropped),
+        loading.write("all bad.csv", HEADER + bad * 2),
+        loading.write("blocked.csv", HEADER + GOOD + bad + blocked),
+        loading.write("reordered.csv", "day,who,id,amount,at\n2024-01-02,bob,7,1.25,2024-01-01\n"),
+    ]
+
+    def loaded() -> tuple[Any, ...]:
+        result = loading.load(*paths, expectations=rules, interval="day")
+        rows = loading.rows("SELECT * FROM {} ORDER BY ALL")
+        out = sorted((update, why, raw) for update, _, why, raw in result.quarantined_rows)
+        told = (result.rows_by_update, result.covered, sorted(result.quarantined_files), out, result.quality)
+        return rows, told, result.table_rows
+
+    small_rows, small, _ = loaded()
+    assert len(small_rows) == 5
+    monkeypatch.setattr("spark_jobs.load.SMALL_BYTES", 0)
+    both, large, total = loaded()
+    assert large == small
+    assert total == 10
+    assert both == sorted(small_rows * 2, key=lambda row: [small_rows.index(row)])
+    # What was kept out lies in no Parquet of the attempt either.
+    newest = max(tables.files(name, tables.current(name)), key=lambda file: Path(file).stat().st_mtime_ns)
+    held = pq.read_table(list(Path(newest).parent.glob("*.parquet")), partitioning=None)
+    assert held.num_rows == 5
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_a_file_that_only_breaks_under_spark_is_found_among_many(
+    loading: Loading, monkeypatch: pytest.MonkeyPatch, small: bool
+) -> None:
+    if not small:
+        monkeypatch.setattr("spark_jobs.load.SMALL_BYTES", 0)
+    whole = as_parquet(**WHOLE)
+    # The footer, which is looked at beforehand, is sound; the pages are not.
+    broken = whole[:4] + b"\xff" * 100 + whole[104:]
+    paths = [loading.write(f"{number}.parquet", broken if number == 2 else whole) for number in range(5)]
+    result = loading.load(*paths, format="parquet")
+    ((update, words),) = result.quarantined_files
+    assert (update, result.rows) == (2, 4)
+    assert "2.parquet: Spark cannot read it" in words
+    assert len(loading.rows()) == 4

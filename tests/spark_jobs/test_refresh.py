@@ -172,7 +172,7 @@ def test_a_refresh_frozen_before_its_commit_cannot_undo_a_newer_decision(
         "after spark_jobs.files:write_rows",
         "before pyiceberg.catalog.sql:SqlCatalog.commit_table",
         "after pyiceberg.catalog.sql:SqlCatalog.commit_table",
-        "before scheduler_plugin.store.decisions:finish",
+        "before scheduler_plugin.store.settling:finish",
     ],
 )
 @pytest.mark.parametrize("frozen", [False, True])

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from scheduler_plugin.live.scheduler import Scheduler
-from scheduler_plugin.store import arrivals, decisions, demands, freshness, objects
+from scheduler_plugin.store import arrivals, decisions, demands, freshness, objects, settling
 from scheduler_plugin.store.database import Database
 
 pytestmark = pytest.mark.services
@@ -29,7 +29,7 @@ def now() -> float:
 def test_a_demand_is_run_recorded_and_ended(ledger: Database, epoch: int) -> None:
     arrivals.take_in(ledger, [arrivals.Arrival(table="t", path="/f", size_bytes=1, content_hash="x")])
     asked = demands.demand(ledger, "v", by="ana", why="look")
-    outcome = decisions.Outcome(snapshot_id=1, rows=1, bytes_in=1, bytes_out=1, stages={})
+    outcome = settling.Outcome(snapshot_id=1, rows=1, bytes_in=1, bytes_out=1, stages={})
     for expected in ("t", "v"):
         chosen = follow(ledger).choose(now())
         assert [each.object for each in chosen] == [expected]
@@ -37,7 +37,7 @@ def test_a_demand_is_run_recorded_and_ended(ledger: Database, epoch: int) -> Non
         (identity,) = decisions.record(ledger, epoch, chosen)
         claim = decisions.claim(ledger, identity, 1, "w")
         assert claim is not None
-        assert decisions.finish(ledger, claim, outcome)
+        assert settling.finish(ledger, claim, outcome)
     scheduler = follow(ledger)
     for _ in range(2):
         demands.end(ledger, epoch, scheduler.ended)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from alembic import command
 from sqlalchemy import text
 
-from scheduler_plugin.store import accesses, arrivals, decisions, freshness, lease, migrate, objects, reports
+from scheduler_plugin.store import accesses, arrivals, decisions, freshness, lease, migrate, objects, reports, settling
 from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.models import EventKind
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.services
 
 HOUR = timedelta(hours=1)
 NEVER = {"unclaimed_after": HOUR, "dead_after": HOUR}
-OUTCOME = decisions.Outcome(snapshot_id=7, rows=3, bytes_in=10, bytes_out=5, stages={"read": 0.1})
+OUTCOME = settling.Outcome(snapshot_id=7, rows=3, bytes_in=10, bytes_out=5, stages={"read": 0.1})
 
 
 def arrival(content: str, path: str = "/landing/f.csv") -> arrivals.Arrival:
@@ -95,6 +96,18 @@ def test_a_batch_has_a_largest_size_and_drains_oldest_first(ledger: Database, ep
     assert [update.id for update in claim.updates] == [1, 2]
 
 
+def test_a_file_that_no_batch_has_room_for_is_a_batch_of_its_own(ledger: Database, epoch: int) -> None:
+    table = objects.ObjectRow(name="t", kind="table", materialized=True, parents=(), spec={"max_batch": 25})
+    objects.take_in(ledger, objects.CatalogRow(settings={}, objects=[table]))
+    arrivals.take_in(ledger, [arrival("a"), replace(arrival("b"), size_bytes=1000), arrival("c")])
+    for alone in (1, 2, 3):
+        (identity,) = decisions.record(ledger, epoch, [wanted("t")])
+        claim = decisions.claim(ledger, identity, 1, "w")
+        assert claim is not None
+        assert [update.id for update in claim.updates] == [alone]
+        settling.finish(ledger, claim, replace(OUTCOME, snapshot_id=alone))
+
+
 def test_of_many_that_claim_a_decision_one_gets_it(ledger: Database, epoch: int) -> None:
     arrivals.take_in(ledger, [arrival("a")])
     (identity,) = decisions.record(ledger, epoch, [wanted("t")])
@@ -143,7 +156,7 @@ def test_a_failed_batch_keeps_its_files_and_its_mark_for_the_next_decision(ledge
     (first,) = decisions.record(ledger, epoch, [wanted("t")])
     claim = decisions.claim(ledger, first, 1, "w")
     assert claim is not None
-    assert decisions.fail(ledger, claim, "disk full")
+    assert settling.fail(ledger, claim, "disk full")
     arrivals.take_in(ledger, [arrival("b")])
     (second,) = decisions.record(ledger, epoch, [wanted("t")])
     again = decisions.claim(ledger, second, 1, "w")
@@ -160,7 +173,7 @@ def test_a_decision_is_settled_once_whoever_comes_back(ledger: Database, epoch: 
     new = decisions.claim(ledger, identity, 2, "w2")
     assert old is not None
     assert new is not None
-    outcome = decisions.Outcome(
+    outcome = settling.Outcome(
         snapshot_id=7,
         rows=2,
         bytes_in=1,
@@ -171,9 +184,9 @@ def test_a_decision_is_settled_once_whoever_comes_back(ledger: Database, epoch: 
         quarantined_rows=[(1, 3, "3 fields where 4 were expected", "a,b,c")],
         quality=[("expect_x", "warn", True, {"rows": 2})],
     )
-    assert decisions.finish(ledger, old, outcome)
-    assert not decisions.finish(ledger, new, outcome)
-    assert not decisions.fail(ledger, new, "too late")
+    assert settling.finish(ledger, old, outcome)
+    assert not settling.finish(ledger, new, outcome)
+    assert not settling.fail(ledger, new, "too late")
     (files,) = reports.files(ledger)
     assert (files.loaded, files.quarantined, files.rows_loaded, files.rows_quarantined) == (1, 1, 2, 1)
     assert reports.quarantined_files(ledger) == [("t", "/landing/f.csv", "no header")]
@@ -185,7 +198,7 @@ def test_a_refresh_reads_the_snapshots_its_parents_had_when_it_was_decided(ledge
     (load,) = decisions.record(ledger, epoch, [wanted("t")])
     claim = decisions.claim(ledger, load, 1, "w")
     assert claim is not None
-    decisions.finish(ledger, claim, OUTCOME)
+    settling.finish(ledger, claim, OUTCOME)
     (refresh,) = decisions.record(ledger, epoch, [wanted("v")])
     reading = decisions.claim(ledger, refresh, 1, "w")
     assert reading is not None

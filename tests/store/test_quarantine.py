@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,14 @@ import pytest
 from sqlalchemy import text
 
 from scheduler_plugin.live.quarantine import act
-from scheduler_plugin.store import arrivals, decisions, objects, quarantine, reports
+from scheduler_plugin.store import arrivals, decisions, objects, quarantine, reports, retention, settling
 from scheduler_plugin.store.database import Database
+from scheduler_plugin.store.models import UpdateState
 
 pytestmark = pytest.mark.services
 
 COLUMNS = [["id", "long"], ["at", "timestamp"], ["price", "decimal(6,2)"]]
+LOAD = decisions.NewDecision(object="t", policy="fifo", slot=0, impact=1.0, why="", figures={})
 VALUES = '{"id": 7, "at": "2024-01-01 10:00:00+00:00", "price": "1.50"}'
 
 
@@ -41,16 +44,18 @@ class Kept:
 
     def settle(self, **kept_out: Any) -> decisions.Claim:
         """Loads what is pending."""
-        new = decisions.NewDecision(object="t", policy="fifo", slot=0, impact=1.0, why="", figures={})
-        (identity,) = decisions.record(self.ledger, self.epoch, [new])
+        (identity,) = decisions.record(self.ledger, self.epoch, [LOAD])
         claim = decisions.claim(self.ledger, identity, 1, "w")
         assert claim is not None
-        decisions.finish(
+        self.finish(claim, **kept_out)
+        return claim
+
+    def finish(self, claim: decisions.Claim, **kept_out: Any) -> None:
+        settling.finish(
             self.ledger,
             claim,
-            decisions.Outcome(snapshot_id=identity, rows=1, bytes_in=1, bytes_out=1, stages={}, **kept_out),
+            settling.Outcome(snapshot_id=claim.decision, rows=1, bytes_in=1, bytes_out=1, stages={}, **kept_out),
         )
-        return claim
 
     def act(self, what: quarantine.What, *ids: str) -> dict[str, int]:
         return act(self.ledger, what, ids, who="ann", why="because", archive=self.archive)
@@ -130,3 +135,36 @@ def test_all_or_nothing_is_done(kept: Kept, ids: list[str]) -> None:
     with pytest.raises(quarantine.QuarantineError):
         kept.act("drop", *ids)
     assert kept.ids() == ["f2", "r1", "r2"]
+
+
+def test_every_file_ever_delivered_is_accounted_for_whatever_became_of_it(kept: Kept) -> None:
+    def told() -> dict[str, int]:
+        (counts,) = reports.files(kept.ledger)
+        states = {state: getattr(counts, state) for state in UpdateState}
+        assert sum(states.values()) == counts.announced + counts.let_out
+        assert (counts.announced, counts.repeated) == (len(delivered), len(again))
+        return {name: count for name, count in asdict(counts).items() if count and name in interesting}
+
+    interesting = {*UpdateState, "let_out", "archived", "forgotten"}
+    delivered, again = ["one", "two"], ["one, elsewhere"]
+    kept.arrive("one", "/elsewhere")
+    assert told() == {"loaded": 1, "quarantined": 1}
+    for content in ("three", "four"):
+        kept.arrive(content, f"/{content}")
+        delivered.append(content)
+    kept.act("drop", "f2")
+    kept.act("release", "r1")
+    assert told() == {"loaded": 1, "dropped": 1, "pending": 3, "let_out": 1}
+    (decision,) = decisions.record(kept.ledger, kept.epoch, [LOAD])
+    kept.arrive("three, mended", "/three")
+    delivered.append("three, mended")
+    assert told() == {"loaded": 1, "dropped": 1, "pending": 1, "loading": 3, "let_out": 1}
+    claim = decisions.claim(kept.ledger, decision, 1, "w")
+    assert claim is not None
+    early, other, _ = (each.id for each in claim.updates)
+    kept.finish(claim, quarantined_files=[(early, "replaced by a later one before it was loaded")])
+    kept.settle()
+    assert told() == {"loaded": 4, "replaced": 1, "dropped": 1, "let_out": 1}
+    retention.archived(kept.ledger, [(1, "/archive/1"), (other, "/archive/4")])
+    retention.forget(kept.ledger, [1])
+    assert told() == {"loaded": 4, "replaced": 1, "dropped": 1, "let_out": 1, "archived": 1, "forgotten": 1}

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from scheduler_plugin.store import arrivals, decisions, lease, objects, versions
+from scheduler_plugin.store import arrivals, decisions, lease, objects, settling, versions
 from scheduler_plugin.store.database import Database
 from tests.store.conftest import SPEC
 
@@ -42,6 +42,8 @@ class World:
     #: Snapshot -> the updates it holds.
     holds: dict[int, frozenset[int]] = field(default_factory=lambda: {})
     open: dict[str, decisions.Claim] = field(default_factory=dict)
+    #: Readers that have begun and not ended, with what they were given.
+    readers: dict[str, versions.Chosen] = field(default_factory=dict)
     files: int = 0
     snapshots: int = 0
 
@@ -82,8 +84,21 @@ class World:
             held = frozenset(each.id for each in claim.updates)
             held |= self.holds[before[-1].snapshot_id] if before else frozenset()
         self.holds[self.snapshots] = held
-        outcome = decisions.Outcome(snapshot_id=self.snapshots, rows=1, bytes_in=1, bytes_out=1, stages={})
-        assert decisions.finish(self.database, claim, outcome)
+        outcome = settling.Outcome(snapshot_id=self.snapshots, rows=1, bytes_in=1, bytes_out=1, stages={})
+        assert settling.finish(self.database, claim, outcome)
+
+    def read(self, names: str) -> None:
+        """Somebody begins to read some of the objects, and goes on until `leave`."""
+        reader = f"r{len(self.readers)}"
+        try:
+            self.readers[reader] = versions.pin(self.database, reader, list(names))
+        except versions.NoCommonInstantError:
+            return
+
+    def leave(self) -> None:
+        if self.readers:
+            reader, _ = self.readers.popitem()
+            versions.unpin(self.database, reader)
 
     def truth(self, name: str, at: datetime) -> frozenset[int]:
         """What the object would hold, had everything been run the moment it arrived."""
@@ -109,6 +124,8 @@ STEP = st.one_of(
     st.tuples(st.sampled_from(["start", "finish", "finish"]), st.sampled_from("abvw"), st.just(0)),
     st.tuples(st.just("demand"), st.sampled_from("abvw"), st.just(0)),
     st.tuples(st.just("prune"), st.just("a"), st.just(0)),
+    st.tuples(st.just("read"), st.sampled_from(["a", "av", "bvw", "abvw"]), st.just(0)),
+    st.tuples(st.just("leave"), st.just("a"), st.just(0)),
 )
 
 
@@ -135,6 +152,10 @@ def test_an_interval_says_exactly_when_a_version_was_the_truth(world: World) -> 
                     again.start(name, upto=datetime.now(UTC))
                 case "finish":
                     again.finish(name)
+                case "read":
+                    again.read(name)
+                case "leave":
+                    again.leave()
                 case "prune":
                     with again.database.transaction() as connection:
                         before = versions.choose(connection, list("abvw"))
@@ -174,8 +195,14 @@ def check(world: World) -> None:
     for name, snapshot in chosen.snapshots.items():
         assert world.holds[snapshot or 0] == world.truth(name, at), "what was read has a common instant"
     needed = versions.needed_snapshots(world.database)
-    for name, snapshot in chosen.snapshots.items():
-        assert snapshot in needed[name], "nothing prunes what an active reader holds"
+    kept = {
+        (row.object, row.snapshot_id) for row in world.ask("SELECT * FROM freshet.version WHERE expired_at IS NULL")
+    }
+    for each in [chosen, *world.readers.values()]:
+        for name, snapshot in each.snapshots.items():
+            if snapshot is not None:
+                assert snapshot in needed[name], "nothing prunes what an active reader holds"
+                assert (name, snapshot) in kept
     versions.unpin(world.database, "reader")
 
 

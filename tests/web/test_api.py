@@ -151,6 +151,22 @@ def test_the_plugin_is_registered_once_with_a_place_in_the_navigation_and_on_eac
     assert [each["name"] for each in ours["fastapi_root_middlewares"]] == ["freshet"]
 
 
+def test_whoever_may_read_the_objects_may_ask_about_them(viewer: httpx.Client, loaded: str) -> None:
+    def ask(sql: str, **more: Any) -> httpx.Response:
+        return viewer.post(f"{API}/queries", json={"sql": sql, **more})
+
+    told = ask(f"SELECT count(*) AS n, max(carrier) AS last FROM {loaded}", max_staleness=600).json()
+    assert (told["columns"], told["rows"][0][0] > 0) == (["n", "last"], True)
+    assert told["freshness"][loaded]["version"]
+    assert any(each["id"] == told["query"] and each["by"] == "viewer" for each in viewer.get(f"{API}/queries").json())
+    refused = ask("SELECT * FROM text.`/etc/hostname`")
+    assert (refused.status_code, "schema" in refused.json()["detail"]) == (409, True)
+    assert ask("SELECT * FROM nowhere").status_code == 409
+    assert ask(f"SELECT * FROM {loaded}", versions={loaded: 1}).status_code == 404
+    slow = ask(f"SELECT count(*) AS n FROM {loaded}", deadline=0.001)
+    assert (slow.status_code, loaded in slow.json()["possible"]) == (409, True)
+
+
 def test_the_api_keeps_to_its_documentation_whatever_is_sent(stack: Settings, admin: httpx.Client, loaded: str) -> None:
     """Schemathesis: no answer that is not documented, and no failure, for what is allowed and for what is not."""
     schema = schemathesis.openapi.from_dict(admin.get(f"{API}/openapi.json").json())

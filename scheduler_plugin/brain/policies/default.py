@@ -3,12 +3,13 @@
 When a slot is free, of what may start:
 
 1. **Overdue first.** What lacks an update for longer than PASSES runs of the whole warehouse would take, oldest first.
-2. **Then stale spells.** What is held up by an object goes on being stale. If a spell would come near the longest of
-   recent memory, the object goes first, in at most half of the slots.
-3. **Then late tables.** If an update, loaded now, would take longer against the time it covers (stretch, paper 000)
+2. **Then staleness limits.** What has to start now or a limit is passed that could be kept; `brain/promises.py`.
+3. **Then stale spells.** What is held up by an object goes on being stale. If a spell would come near the longest of
+   recent memory, the object goes first, in at most a quarter of the slots.
+4. **Then late tables.** If an update, loaded now, would take longer against the time it covers (stretch, paper 000)
    than any in recent memory, its table goes first, in at most a quarter of the slots.
-4. **Then value**: the reads that depend on an object (popularity, paper 004), times the freshness that a run would
-   bring them, over its cost. What is about to be overwritten is worth less, and a view stale for long is worth more.
+5. **Then value**: the reads that depend on an object (popularity, paper 004), times the freshness that a run would
+   bring them, over its cost. What is about to be overwritten is worth less, and what lags far behind is worth more.
 
 Rules and numbers were found by search in the mixed model; docs/policy.md tells more. All of it follows from the state
 of the warehouse, so a policy that was there all along and one made a moment ago decide the same. A lazy heap per rule
@@ -16,21 +17,20 @@ picks the few objects that are looked at closely, so a decision costs the same i
 """
 
 import math
-from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
 from scheduler_plugin.brain import events
-from scheduler_plugin.brain.exact import ExactSum
 from scheduler_plugin.brain.lane import Lane
-from scheduler_plugin.brain.policy import Choice, Policy
+from scheduler_plugin.brain.policy import Candidate, Choice, Policy
+from scheduler_plugin.brain.promises import NO_LIMITS, Promise, Promises, Verdict
+from scheduler_plugin.brain.rhythm import Rhythm
 from scheduler_plugin.brain.warehouse import Warehouse, Watch
 
 #: What lacks an update for longer than this many runs of everything is overdue.
 PASSES = 8.0
 #: A stale spell is near the longest of recent memory at this share of it, ...
-NEAR = 0.9
+NEAR = 0.85
 #: ... and no spell is long that is shorter than this many mean ones.
 LONG = 3.0
 #: For each level of views below an object, mean refreshes until the last of them is fresh.
@@ -38,29 +38,27 @@ PER_LEVEL = 2.0
 #: A spell that will hardly end by a run, because new data is due, is not worth a rescue.
 LIKELY = 0.2
 #: Mean refreshes that pass until a late table's turn would come again.
-NEXT_TURN = 0.5
-#: Share of the slots for rescues of stale spells, and of late tables.
-SPELLS_SHARE, LATE_SHARE = 0.5, 0.25
+NEXT_TURN = 0.35
+#: Share of the slots for rescues of stale spells, and as much again for late tables.
+GUARD_SHARE = 0.25
 #: Share of a run's worth that does not depend on how long its result stays fresh.
-ANYWAY = 0.1
-#: What a mean gap of new data is worth against being fresh.
-LAG_WORTH = 0.3
+ANYWAY = 0.25
+#: What a mean gap (and a turn) of new data is worth against being fresh.
+LAG_WORTH = 0.35
 #: A refresh that lasts for this share of the time to work off the backlog is worth its whole gain.
-TURN = 0.3
+TURN = 0.4
 #: What each object below costs, in mean refreshes, when freshness is to reach it.
-BELOW = 0.7
+BELOW = 0.4
 #: Costs count a little less than in proportion.
 COST_POWER = 0.8
-#: A view stale for three mean spells is worth a tenth of a mean view; that grows with the third power.
-LATE_VIEW, LATE_SPELLS, LATE_POWER = 0.1, 3.0, 3
-#: With fewer gaps than this, nothing is guessed about a table's next update.
-ENOUGH_GAPS = 4
-#: How many of the tables behind a view are asked about their next update.
-TABLES_BEHIND = 16
 #: Tables are looked at closely in the order in which they reach this stretch.
 LATE = 4.0
 #: How many of the first are looked at closely: by age, by stale spell, by stretch, by value.
 CLOSE = (2, 4, 4, 8)
+#: The rules, the foremost last.
+VALUE, LATE_TABLE, SPELL, BROKEN_LIMIT, LIMIT, OVERDUE = range(6)
+#: The rule that speaks for an object, by how much, and minus the object.
+Found = tuple[int, float, int]
 
 
 class Moment(NamedTuple):
@@ -80,9 +78,6 @@ class Moment(NamedTuple):
     #: Time until the backlog could be worked off, as far as it counts.
     turn: float
     mean_gap: float
-    #: A view stale for longer than this is late.
-    late_spell: float
-    mean_access: float
 
 
 class Worth(NamedTuple):
@@ -93,11 +88,9 @@ class Worth(NamedTuple):
     reads: float
     #: What a run gains whatever comes after it.
     anyway: float
-    #: What ending a long stale spell is worth.
-    late: float
 
     def valued(self, survival: float, lasting: float) -> float:
-        return max(self.reads * (self.anyway + (1 - ANYWAY) * survival * lasting), self.late * survival)
+        return self.reads * (self.anyway + (1 - ANYWAY) * survival * lasting)
 
 
 class Freshest(Policy):
@@ -117,21 +110,33 @@ class Freshest(Policy):
     def choose(self, warehouse: Warehouse, now: float, free_slots: Sequence[int]) -> list[Choice]:
         moment = self._moment(warehouse, now)
         choices: list[Choice] = []
-        close = self.foremost(warehouse, len(free_slots))
+        close = self._close(warehouse, len(free_slots))
+        started: list[int] = []
         for slot in free_slots[: len(close)]:
-            ruled = [(*found, -each) for each in close if (found := self._rule(warehouse, each, moment))]
-            rule, strength, chosen = max(ruled) if ruled else (0, *self._most_valuable(warehouse, close, moment))
-            close.remove(-chosen)
+            found = self._best(warehouse, close, moment)
+            limits = self._limits(warehouse, moment, found, started)
+            rule, strength, minus = max([found, *self._asked_for(warehouse, moment, limits)])
+            chosen = -minus
+            if chosen in close:
+                close.remove(chosen)
+            started.append(chosen)
             choices.append(
                 Choice(
-                    object=warehouse.graph.names[-chosen],
+                    object=warehouse.graph.names[chosen],
                     slot=slot,
-                    impact=self._value(warehouse, -chosen, moment) if rule else strength,
-                    why=self._words(warehouse, -chosen, rule, strength),
+                    impact=self._value(warehouse, chosen, moment) if rule else strength,
+                    why=self._words(warehouse, chosen, rule, strength, limits),
                 )
             )
-            moment = moment._replace(rescues=moment.rescues - (rule == 2), loads=moment.loads - (rule == 1))
+            moment = moment._replace(
+                rescues=moment.rescues - (rule == SPELL), loads=moment.loads - (rule == LATE_TABLE)
+            )
         return choices
+
+    def _best(self, warehouse: Warehouse, close: Sequence[int], moment: Moment) -> Found:
+        """The foremost of those looked at closely, limits aside."""
+        ruled = [(*found, -each) for each in close if (found := self._rule(warehouse, each, moment))]
+        return max(ruled) if ruled else (VALUE, *self._most_valuable(warehouse, close, moment))
 
     def _most_valuable(self, warehouse: Warehouse, close: Sequence[int], moment: Moment) -> tuple[float, int]:
         """The largest value and minus its object. The outlook takes longest to reckon: only where it could matter."""
@@ -141,10 +146,15 @@ class Freshest(Policy):
             if bound < best[0]:
                 break
             worth = worths[-minus]
-            best = max(best, (worth.valued(*self._outlook(warehouse, -minus, moment, worth.cost)), minus))
+            best = max(best, (worth.valued(*self._outlook(-minus, moment, worth.cost)), minus))
         return best
 
     def foremost(self, warehouse: Warehouse, count: int) -> list[int]:
+        close = self._close(warehouse, count)
+        return sorted({*close, *self._promises.foremost(warehouse, count - 1)}) if warehouse.limits else close
+
+    def _close(self, warehouse: Warehouse, count: int) -> list[int]:
+        """What is looked at closely, to find the best `count` but for limits."""
         self._catch_up(warehouse)
         found = [
             entry[1]
@@ -156,14 +166,16 @@ class Freshest(Policy):
     def order(self, warehouse: Warehouse, position: int, now: float) -> tuple[float, float]:
         """The rule that speaks for the object, and by how much."""
         moment = self._moment(warehouse, now)
-        return self._rule(warehouse, position, moment) or (0, self._value(warehouse, position, moment))
+        return self._ruled(warehouse, position, moment, self._limits_now(warehouse, moment))
+
+    def _ruled(self, warehouse: Warehouse, position: int, moment: Moment, limits: Verdict) -> tuple[int, float]:
+        return self._rule(warehouse, position, moment, limits) or (VALUE, self._value(warehouse, position, moment))
 
     def _moment(self, warehouse: Warehouse, now: float) -> Moment:
         self._catch_up(warehouse)
         measures, room = warehouse.measures, max(1, self.room(warehouse))
-        refresh = warehouse.mean_view_cost or 1.0
-        mean_spell = measures.mean_spell
-        long_spell = max(NEAR * measures.record_spell, LONG * mean_spell) or math.inf
+        refresh, guards = warehouse.mean_view_cost or 1.0, max(1, int(GUARD_SHARE * room))
+        long_spell = max(NEAR * measures.record_spell, LONG * measures.mean_spell) or math.inf
         running = [each for each in warehouse.running if self.serves(warehouse, each)]
         rescued = sum(
             now - warehouse.behind[each] + PER_LEVEL * refresh * warehouse.graph.height[each] > long_spell
@@ -174,34 +186,61 @@ class Freshest(Policy):
             now=now,
             overdue_after=self.overdue_after(warehouse),
             long_spell=long_spell,
-            rescues=max(1, int(SPELLS_SHARE * room)) - rescued,
+            rescues=guards - rescued,
             worst_stretch=measures.record_stretch,
-            loads=max(1, int(LATE_SHARE * room)) - late,
+            loads=guards - late,
             refresh=refresh,
             turn=TURN * warehouse.backlog / room,
-            mean_gap=self._gap_sum.value / len(self._mean_gaps) if self._mean_gaps else 0.0,
-            late_spell=LATE_SPELLS * mean_spell or math.inf,
-            mean_access=warehouse.mean_access,
+            mean_gap=self._rhythm.mean_gap,
         )
 
-    # Rules 1 to 3.
+    def _asked_for(self, warehouse: Warehouse, moment: Moment, limits: Verdict) -> list[Found]:
+        found = [(LIMIT, moment.now - promise.due, -each) for each, promise in limits.pressing.items()]
+        return found + [(BROKEN_LIMIT, self._value(warehouse, each, moment), -each) for each in limits.broken]
 
-    def _rule(self, warehouse: Warehouse, position: int, moment: Moment) -> tuple[int, float] | None:
-        """Which of the first three rules speaks for the object, if any, and by how much."""
+    # All rules but value.
+
+    def _rule(
+        self, warehouse: Warehouse, position: int, moment: Moment, limits: Verdict = NO_LIMITS
+    ) -> tuple[int, float] | None:
+        """Which rule speaks for the object, if any but its value does, and by how much."""
         waited = moment.now - warehouse.missing[position]
         if waited > moment.overdue_after:
-            return (3, waited)
+            return (OVERDUE, waited)
+        if position in limits.pressing:
+            return (LIMIT, moment.now - limits.pressing[position].due)
+        if position in limits.broken:
+            return (BROKEN_LIMIT, self._value(warehouse, position, moment))
         if moment.rescues > 0:
             spell = self._spell(warehouse, position, moment)
             if spell > moment.long_spell:
-                survival, _ = self._outlook(warehouse, position, moment, warehouse.cost(position))
+                survival, _ = self._outlook(position, moment, warehouse.cost(position))
                 if survival >= LIKELY:
-                    return (2, spell)
+                    return (SPELL, spell)
         if moment.loads > 0 and warehouse.graph.tables[position]:
             stretch = self._stretch(warehouse, position, moment)
             if stretch > moment.worst_stretch:
-                return (1, stretch)
+                return (LATE_TABLE, stretch)
         return None
+
+    def _limits_now(self, warehouse: Warehouse, moment: Moment) -> Verdict:
+        close = self._close(warehouse, 1) if warehouse.limits else []
+        return self._limits(warehouse, moment, self._best(warehouse, close, moment), ()) if close else NO_LIMITS
+
+    def _limits(self, warehouse: Warehouse, moment: Moment, otherwise: Found, started: Sequence[int]) -> Verdict:
+        """What staleness limits ask for, and what would start without them."""
+        if not warehouse.limits:
+            return NO_LIMITS
+        running = {each: job for each, job in warehouse.running.items() if self.serves(warehouse, each)}
+        ends = [max(0.0, job.started + warehouse.cost_of(each, job) - moment.now) for each, job in running.items()]
+        return self._promises.judged(
+            warehouse,
+            now=moment.now,
+            room=max(1, self.room(warehouse)),
+            busy=[*running, *started],
+            next_turn=min(*ends, *(warehouse.cost(each) for each in (*started, -otherwise[2])), math.inf),
+            worth=lambda each: self._value(warehouse, each, moment),
+        )
 
     def overdue_after(self, warehouse: Warehouse) -> float:
         """How long an object may lack an update before it goes first."""
@@ -217,24 +256,21 @@ class Freshest(Policy):
         ends = moment.now + warehouse.cost(position) + NEXT_TURN * moment.refresh
         return max((update.stretch(ends) for update in warehouse.telling(position)), default=0.0)
 
-    # Rule 4.
+    # Value.
 
     def impact(self, warehouse: Warehouse, position: int, now: float) -> float:
         return self._value(warehouse, position, self._moment(warehouse, now))
 
     def _value(self, warehouse: Warehouse, position: int, moment: Moment) -> float:
         worth = self._worth(warehouse, position, moment)
-        return worth.valued(*self._outlook(warehouse, position, moment, worth.cost))
+        return worth.valued(*self._outlook(position, moment, worth.cost))
 
     def _worth(self, warehouse: Warehouse, position: int, moment: Moment) -> Worth:
         cost = warehouse.cost(position)
-        lag = self.lag(warehouse, position) / moment.mean_gap if moment.mean_gap > 0 else 0.0
-        chain = cost / moment.refresh + BELOW * self._below(warehouse, position)
-        late = 0.0
-        if not warehouse.graph.tables[position]:
-            late = self._late_view(moment, moment.now - warehouse.missing[position] + cost)
+        lag = self.lag(warehouse, position) / (moment.mean_gap + moment.turn) if moment.mean_gap > 0 else 0.0
+        chain = cost / moment.refresh + BELOW * warehouse.graph.count_below(position)
         reads = warehouse.popularity(position) / chain**COST_POWER if chain > 0 else math.inf
-        return Worth(cost, reads, ANYWAY + LAG_WORTH * lag, late)
+        return Worth(cost, reads, ANYWAY + LAG_WORTH * lag)
 
     def lag(self, warehouse: Warehouse, position: int) -> float:
         """How much newer the object would be after a run."""
@@ -244,29 +280,17 @@ class Freshest(Policy):
         parents = warehouse.graph.parents[position]
         return max(0.0, min(warehouse.current_to[each] for each in parents) - held) if parents else 0.0
 
-    def _outlook(self, warehouse: Warehouse, position: int, moment: Moment, cost: float) -> tuple[float, float]:
+    def _outlook(self, position: int, moment: Moment, cost: float) -> tuple[float, float]:
         """The chance that no table behind it updates before a run ends, and the share of a turn that it then lasts."""
-        survival, rest = 1.0, math.inf
-        for table in self._tables_of(warehouse, position):
-            gaps, sums = self._sorted_gaps(warehouse, table)
-            waited = moment.now - warehouse.newest.get(table, moment.now)
-            open_gaps = len(gaps) - bisect_right(gaps, waited)
-            if open_gaps and len(gaps) >= ENOUGH_GAPS:
-                survival *= (len(gaps) - bisect_right(gaps, waited + cost)) / open_gaps
-                rest = min(rest, sums[open_gaps - 1] / open_gaps - waited)
-        return survival, min(1.0, max(0.0, rest - cost) / moment.turn) if moment.turn > 0 else 1.0
-
-    @staticmethod
-    def _late_view(moment: Moment, spell: float) -> float:
-        """What ending a stale spell of a view is worth for its length alone."""
-        return LATE_VIEW * moment.mean_access * max(0.0, spell / moment.late_spell) ** LATE_POWER
+        survival, lasts = self._rhythm.outlook(position, moment.now, cost)
+        return survival, min(1.0, lasts / moment.turn) if moment.turn > 0 else 1.0
 
     # In words and figures.
 
     def ingredients(self, warehouse: Warehouse, position: int, now: float) -> dict[str, float]:
         moment = self._moment(warehouse, now)
         cost = warehouse.cost(position)
-        survival, lasting = self._outlook(warehouse, position, moment, cost)
+        survival, lasting = self._outlook(position, moment, cost)
         is_stale = warehouse.missing[position] != math.inf
         waited = now - warehouse.missing[position] if is_stale else 0.0
         found = {
@@ -275,33 +299,62 @@ class Freshest(Policy):
             "survival": survival,
             "lasting": lasting,
             "cost": cost,
-            "objects_below": self._below(warehouse, position),
+            "objects_below": warehouse.graph.count_below(position),
             "waited": waited,
             "overdue_after": moment.overdue_after,
             "spell": self._spell(warehouse, position, moment) if is_stale else 0.0,
         }
+        if warehouse.limits and (promise := self._promises.tightest(warehouse, position)) is not None:
+            found |= {"limit_passed_in": promise.due - now, "limit_work": promise.work}
+            found["limit_given_up"] = float(position in self._limits_now(warehouse, moment).given_up)
         if moment.long_spell != math.inf:
             found["long_spell"] = moment.long_spell
         if warehouse.graph.tables[position]:
             found |= {"stretch": self._stretch(warehouse, position, moment), "worst_stretch": moment.worst_stretch}
-        else:
-            found["late_view"] = self._late_view(moment, waited + cost) * survival
         return found
 
     def why(self, warehouse: Warehouse, position: int, now: float) -> str:
-        return self._words(warehouse, position, *self.order(warehouse, position, now))
+        moment = self._moment(warehouse, now)
+        limits = self._limits_now(warehouse, moment)
+        return self._words(warehouse, position, *self._ruled(warehouse, position, moment, limits), limits)
 
-    def _words(self, warehouse: Warehouse, position: int, rule: float, strength: float) -> str:
-        if rule == 3:
+    def _words(self, warehouse: Warehouse, position: int, rule: int, strength: float, limits: Verdict) -> str:
+        found = self._rule_in_words(warehouse, position, rule, strength, limits)
+        if position in limits.given_up:
+            found += (
+                f"; {_promised(warehouse, limits.given_up[position])} is given up: not all limits can be kept, and of "
+                "those that compete a run is worth least here"
+            )
+        return found
+
+    def _rule_in_words(self, warehouse: Warehouse, position: int, rule: int, strength: float, limits: Verdict) -> str:
+        if rule == OVERDUE:
             return f"overdue: it has lacked an update for {strength:.3g} s"
-        if rule == 2:
+        if rule == LIMIT:
+            return f"limit: {_promised(warehouse, limits.pressing[position])} is to be kept for {-strength:.3g} s more"
+        if rule == BROKEN_LIMIT:
+            return f"limit: {_promised(warehouse, limits.broken[position])} cannot be kept any more, so soon again"
+        if rule == SPELL:
             return f"a stale spell that ends with it will have lasted {strength:.3g} s, near the longest of late"
-        if rule == 1:
+        if rule == LATE_TABLE:
             return f"late: an update would take {strength:.2g} times the time it covers, more than any of late"
         return (
             f"{warehouse.popularity(position):.3g} of the reads depend on it, {self.lag(warehouse, position):.3g} s of "
             f"new data, {warehouse.cost(position):.3g} s to run"
         )
+
+    def given_up(self, warehouse: Warehouse, now: float) -> list[Candidate]:
+        moment = self._moment(warehouse, now)
+        limits = self._limits_now(warehouse, moment)
+        found = sorted(limits.given_up, key=lambda each: (self._value(warehouse, each, moment), each))
+        return [
+            Candidate(
+                object=warehouse.graph.names[limits.given_up[each].object],
+                impact=self._value(warehouse, each, moment),
+                why=self._words(warehouse, each, *self._ruled(warehouse, each, moment, limits), limits),
+            )
+            for each in found
+        ]
 
     # Following what happens. What is kept here could be found anew in the warehouse at any time.
 
@@ -314,7 +367,9 @@ class Freshest(Policy):
             heard, watch.events = watch.events, []
             for event in heard:
                 if isinstance(event, events.UpdateArrived):
-                    self._learn(warehouse, warehouse.number(event.table))
+                    self._rhythm.learn(warehouse.number(event.table))
+                if warehouse.limits or isinstance(event, events.LimitChanged):
+                    self._promises.follow(warehouse, event)
         if watch.touched:
             touched, watch.touched = watch.touched, []
             for position in touched:
@@ -324,50 +379,25 @@ class Freshest(Policy):
     def _attach(self, warehouse: Warehouse) -> None:
         self._warehouse, self._watch = warehouse, warehouse.watch(with_events=True)
         self._lanes = (Lane(), Lane(), Lane(), Lane())
-        self._tables: dict[int, list[int]] = {}
-        self._gaps: dict[int, tuple[list[float], list[float]]] = {}
-        #: Table -> its mean gap; and the sum of those.
-        self._mean_gaps: dict[int, float] = {}
-        self._gap_sum = ExactSum()
-        for table in warehouse.gaps:
-            self._learn(warehouse, table)
-
-    def _learn(self, warehouse: Warehouse, table: int) -> None:
-        self._gaps.pop(table, None)
-        gaps = warehouse.gaps.get(table)
-        if gaps:
-            self._gap_sum.take(self._mean_gaps.get(table, 0.0))
-            self._mean_gaps[table] = math.fsum(gaps) / len(gaps)
-            self._gap_sum.add(self._mean_gaps[table])
+        self._promises = Promises()
+        self._rhythm = Rhythm(warehouse)
 
     def _place(self, warehouse: Warehouse, position: int) -> None:
         """Puts the object where it stands at best in each heap, by what changes only when something happens to it."""
         by_age, by_spell, by_stretch, by_value = self._lanes
+        if warehouse.limits:
+            self._promises.place(warehouse, position)
         by_age.put(position, -warehouse.missing[position])
         by_spell.put(position, -warehouse.behind[position])
         late_at = min((update.start + LATE * update.length for update in warehouse.telling(position)), default=math.inf)
         if late_at != math.inf:
             by_stretch.put(position, -late_at)
         cost = warehouse.cost(position)
-        gaps = [self._mean_gaps[table] for table in self._tables_of(warehouse, position) if table in self._mean_gaps]
-        shortest = min(gaps, default=0.0)
+        shortest = self._rhythm.shortest_gap(position)
         gain = 1 + (LAG_WORTH * self.lag(warehouse, position) / shortest if shortest > 0 else 0)
         by_value.put(position, warehouse.popularity(position) * gain / cost**COST_POWER if cost > 0 else math.inf)
 
-    def _tables_of(self, warehouse: Warehouse, position: int) -> list[int]:
-        found = self._tables.get(position)
-        if found is None:
-            found = self._tables[position] = warehouse.graph.nearest_tables(position, TABLES_BEHIND)
-        return found
 
-    def _below(self, warehouse: Warehouse, position: int) -> int:
-        """How many objects are derived from it."""
-        return warehouse.graph.count_below(position)
-
-    def _sorted_gaps(self, warehouse: Warehouse, table: int) -> tuple[list[float], list[float]]:
-        """The table's latest gaps, and the sums of the largest one, two, ..."""
-        found = self._gaps.get(table)
-        if found is None:
-            gaps = sorted(warehouse.gaps.get(table, ()))
-            found = self._gaps[table] = (gaps, list(accumulate(reversed(gaps))))
-        return found
+def _promised(warehouse: Warehouse, promise: Promise) -> str:
+    limit = warehouse.limits[promise.object]
+    return f"the limit of {warehouse.graph.names[promise.object]} ({limit:.4g} s)"

@@ -16,8 +16,8 @@ from scheduler_plugin.simulator import mixed
 from scheduler_plugin.simulator.experiments import Cell, Progress, Report
 from scheduler_plugin.simulator.experiments.scenarios import SCENARIOS, Scenario, workload
 
-#: The policy was chosen on seeds below 1000 and is reported on these.
-REPORTED_SEEDS = range(1000, 1006)
+#: The policy was chosen on seeds below 100 and is reported on these, on which nothing was tried.
+REPORTED_SEEDS = range(2000, 2012)
 
 #: Measure -> how far from the best still counts: times the best, plus.
 MEASURES: Mapping[str, tuple[float, float]] = MappingProxyType(
