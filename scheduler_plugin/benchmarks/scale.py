@@ -9,6 +9,7 @@ processor.
 
 import argparse
 import io
+import logging
 import os
 import random
 import shutil
@@ -122,6 +123,7 @@ def run(options: argparse.Namespace) -> Report:
     from scheduler_plugin.services.progress import Progress
     from scheduler_plugin.services.settings import Settings
 
+    logging.disable(logging.INFO)  # a line for each decision
     home = Home(root=Home.find().root / "bench-scale")
     stack.down(home, Progress(io.StringIO()))
     shutil.rmtree(home.root, ignore_errors=True)

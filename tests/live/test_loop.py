@@ -314,7 +314,7 @@ def test_a_clock_that_jumps_an_hour_ahead_and_back_leaves_nothing_undone(driver:
     assert driver.fresh()
     driver.arrive("a", files=2)
     assert driver.settle() == ["a", "ab", "top"]
-    driver.take_over("another")
+    driver.take_over()
     driver.arrive("b")
     driver.settle()
     assert driver.fresh()
