@@ -15,6 +15,9 @@ from scheduler_plugin.live.scheduler import Scheduler
 from scheduler_plugin.live.watch import conditions
 from scheduler_plugin.store.database import Database
 
+#: How many ancestors a sentence names.
+NAMED = 8
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ahead:
@@ -156,7 +159,7 @@ def _summary(
             return f"A job on it runs{since} in slot {job.slot} (decision {job.decision})."
         case "virtual":
             dirty = warehouse.dirty_ancestors(name)
-            stale = f"not now: {', '.join(dirty)} are stale" if dirty else "as they are now"
+            stale = f"not now: {_named(dirty)} are stale" if dirty else "as they are now"
             return f"It is virtual and never runs; it is fresh when its parents are, {stale}."
         case "fresh":
             return f"It holds every update that has arrived ({age}); there is nothing to run."
@@ -165,7 +168,13 @@ def _summary(
     when = f"expected to start in {expected - now:.1f} s" if expected is not None else "when is not foreseeable"
     free = warehouse.slots - len(scheduler.running)
     if state == "waits":
-        above = ", ".join(warehouse.dirty_ancestors(name))
+        above = _named(warehouse.dirty_ancestors(name))
         return f"It is stale ({age}) and waits for its stale ancestors {above}; {when}."
     slots = f"{free} of {warehouse.slots} slots free"
     return f"It is stale ({age}) and number {rank} of those that may start, {slots}; {when}."
+
+
+def _named(names: Sequence[str]) -> str:
+    """All of a few, the first of many: an object may have hundreds of ancestors."""
+    more = len(names) - NAMED
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:NAMED])} and {more} more"

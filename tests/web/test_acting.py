@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store import backfills, quarantine
+from scheduler_plugin.store import backfill_plan, backfills, quarantine
 from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.models import Action, Event, EventKind, QuarantinedRow
 from spark_jobs.tables import Tables
@@ -55,7 +55,7 @@ def test_a_weight_counts_for_a_while_and_is_taken_back(window: Window, ledger: D
 
 def test_a_backfill_is_previewed_and_then_seen_to_its_end(window: Window, ledger: Database, loaded: str) -> None:
     before = len(backfills.reports(ledger, object=loaded))
-    files = backfills.preview(ledger, loaded).files
+    files = backfill_plan.preview(ledger, loaded).files
     assert files
     page = window.open(f"object/{loaded}")
     page.get_by_role("button", name="Backfill").click()
@@ -93,7 +93,8 @@ def held(stack: Settings, ledger: Database) -> dict[str, str]:
 def take(window: Window, code: str, action: str) -> Any:
     """Finds the row on the page, chooses it, and acts with a reason."""
     page = window.open("quarantine")
-    page.get_by_role("searchbox").fill(code)
+    # The reason names offenders of the whole batch; what is in the row itself finds the one.
+    page.get_by_role("searchbox").fill(f"<i>{code}")
     until("only the one is left", lambda: page.locator("tbody tr").count() == 1)
     assert f"<i>{code}</i>" in page.locator("tbody code").inner_text(), "the offending value, as text"
     page.locator("tbody input[type=checkbox]").check()

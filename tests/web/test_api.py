@@ -82,9 +82,8 @@ def test_run_now_runs_and_is_on_the_record(stack: Settings, admin: httpx.Client,
     (told,) = demands.reports(database, only=[number])
     database.close()
     assert (told.by, told.why, told.outcome) == ("admin", "the page's test", "met")
-    (entry, *_) = records(admin, "freshet.run", f"load__{loaded}")
-    assert entry["owner"] == "admin"
-    assert "the page's test" in entry["extra"]
+    noted = [each for each in records(admin, "freshet.run", f"load__{loaded}") if "the page's test" in each["extra"]]
+    assert [each["owner"] for each in noted] == ["admin"]
 
 
 def test_pause_and_resume_are_airflows_own(admin: httpx.Client, loaded: str) -> None:

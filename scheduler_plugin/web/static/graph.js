@@ -42,7 +42,10 @@ export async function graph(box, name) {
   }
 
   await load();
-  requestAnimationFrame(() => canvas.querySelector(".centre")?.scrollIntoView({ block: "nearest", inline: "center" }));
+  requestAnimationFrame(() => {
+    const [around, middle] = [canvas, canvas.querySelector(".centre")].map((each) => each.getBoundingClientRect());
+    canvas.scrollBy(middle.x + middle.width / 2 - around.x - around.width / 2, middle.y + middle.height / 2 - around.y - around.height / 2);
+  });
   return { every: 2, refresh: load };
 }
 
@@ -122,7 +125,7 @@ function draw(told) {
   const boxes = told.nodes.map((node) => {
     const [x, y] = at.get(node.name);
     const age = node.current_to === null ? "nothing yet" : `${ticking(now() - node.current_to)} behind`;
-    const short = node.name.length > 22 ? `${node.name.slice(0, 21)}…` : node.name;
+    const short = node.name.length > 20 ? `${node.name.slice(0, 19)}…` : node.name;
     return s("a", {
       href: `#/object/${encodeURIComponent(node.name)}`, class: `node node-${state(node)} ${node.running ? "node-running" : ""} ${node.virtual ? "virtual" : ""} ${node.name === told.centre ? "centre" : ""}`,
       transform: `translate(${x} ${y})`, "data-name": node.name, "aria-label": `${node.name}: ${facts(node).map((each) => each.join(" ")).join(", ")}`,
