@@ -41,13 +41,6 @@ hypothesis.settings.load_profile("freshet")
 PATIENCE_SECONDS = 180.0
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests on services go to one worker, where there are several: they share one set of services."""
-    for item in items:
-        if item.get_closest_marker("services"):
-            item.add_marker(pytest.mark.xdist_group("services"))
-
-
 def settings_in(root: Path, **given: str) -> Settings:
     """Settings for a home of the tests', whatever FRESHET_ variables the person has set."""
     others = {name: value for name, value in os.environ.items() if not name.startswith("FRESHET_")}

@@ -7,6 +7,7 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,11 +19,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    cores = os.cpu_count() or 1
     words = [word for word in options.others if word != "--"]
+    side_by_side = ("-n", str(min(4, os.cpu_count() or 1)))
     if options.fast:
-        words = ["-m", "not services and not long", "-n", str(min(4, cores)), *words]
-    elif not words:
-        # One worker drives the services and waits for them much of the time; the others do the pure tests meanwhile.
-        words = ["-n", str(min(4, cores) + 1), "--dist", "loadgroup"]
-    return subprocess.call([sys.executable, "-m", "pytest", *words], cwd=ROOT)
+        return subprocess.call(_pytest("-m", "not services and not long", *side_by_side, *words), cwd=ROOT)
+    if words:
+        return subprocess.call(_pytest(*words), cwd=ROOT)
+    # Tests on services wait for them much of the time: the pure ones run meanwhile, and are told of afterwards.
+    with tempfile.TemporaryFile() as said:
+        pure = _pytest("-m", "not services", *side_by_side)
+        with subprocess.Popen(pure, cwd=ROOT, stdout=said, stderr=subprocess.STDOUT) as beside:
+            code = subprocess.call(_pytest("-m", "services"), cwd=ROOT)
+        said.seek(0)
+        sys.stdout.write(said.read().decode(errors="replace"))
+    return code or beside.returncode
+
+
+def _pytest(*words: str) -> list[str]:
+    return [sys.executable, "-m", "pytest", *words]
