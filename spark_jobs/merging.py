@@ -44,7 +44,7 @@ def from_partials(spark: SparkSession, way: Way, before: str | None, folder: str
     partials = spark.sql(bare)
     if before is not None:
         sums = {f"{each.column}{part}": "sum" for each in way.averages for part in ("_sum", "_count")}
-        held = spark.read.schema(partials.schema).parquet(before)
+        held = spark.read.schema(_by_name(partials)).parquet(before)
         partials = merged(replace(way, merged_by={**way.merged_by, **sums}), held, partials, tiny=tiny)
     together = _kept(spark, partials, folder, tiny)
     for each in way.averages:
@@ -62,9 +62,14 @@ def _kept(spark: SparkSession, partials: DataFrame, folder: str, tiny: bool) -> 
     rows = collected(partials) if tiny and plain else None
     if rows is None:
         files.write_frame(partials.coalesce(1), folder)
-        return spark.read.schema(partials.schema).parquet(folder)
+        return spark.read.schema(_by_name(partials)).parquet(folder)
     files.write_table(rows, folder)
     return spark.createDataFrame(rows, schema=partials.schema)
+
+
+def _by_name(partials: DataFrame) -> str:
+    """The columns without the ids that those of a table carry: files that this process writes have none to match."""
+    return ", ".join(f"`{each.name}` {each.dataType.simpleString()}" for each in partials.schema.fields)
 
 
 def merged(by: Way, held: DataFrame, result: DataFrame, *, tiny: bool) -> DataFrame:
