@@ -23,6 +23,8 @@ from scheduler_plugin.web.desk import Desk
 
 #: Queries that are answered at the same time by one api-server.
 MOST_AT_ONCE = 8
+#: The largest number of a version below 2**63 that readers of JSON who know only doubles take for what it is.
+NEWEST = 2**63 - 2**10
 Seconds = Annotated[float, Field(ge=0, le=7 * 86400)]
 
 
@@ -34,7 +36,7 @@ class Question(BaseModel):
         None, description="how much freshness is worth waiting for: 0 nothing, 1 whatever it takes"
     )
     as_of: Annotated[float, Field(ge=0, le=4e9)] | None = Field(None, description="seconds since 1970, UTC")
-    versions: dict[Annotated[str, Field(max_length=200)], Annotated[int, Field(ge=0, lt=2**63)]] = Field(
+    versions: dict[Annotated[str, Field(max_length=200)], Annotated[int, Field(ge=0, le=NEWEST)]] = Field(
         default_factory=dict, max_length=100, description="object -> version that must be read"
     )
     limit: Annotated[int, Field(ge=1, le=10_000)] = Field(1000, description="the most rows")
