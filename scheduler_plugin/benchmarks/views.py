@@ -7,17 +7,15 @@ choice    choosing versions that were true together, among a thousand objects, w
 """
 
 import argparse
-import shutil
 import statistics
-import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from scheduler_plugin.benchmarks.ground import services
 from scheduler_plugin.cli.table import table
 
 COLUMNS = [("id", "long"), ("key", "int"), ("amount", "decimal(12,2)"), ("happened", "timestamp")]
@@ -117,9 +115,11 @@ class Report:
 
 
 def run(options: argparse.Namespace) -> Report:
+    from scheduler_plugin.services.home import Home
     from spark_jobs.tables import Tables
 
-    with _services() as settings, Tables(settings.database_url, settings.warehouse) as tables:
+    root = Home.find().root / "bench-views"
+    with services(root) as settings, Tables(settings.database_url, settings.warehouse) as tables:
         bench = Bench(settings, tables, options.rounds)
         base = bench.load(0, options.rows)
         for view in VIEWS:
@@ -148,43 +148,6 @@ def _draw(report: Report, path: Path) -> None:
         panel.set_ylim(bottom=0)
         picture.finished(panel, x="rows added, as a share of the table", y="" if each else "seconds", title=view)
     picture.saved(figure, path)
-
-
-@contextmanager
-def _services() -> Iterator[Any]:
-    from scheduler_plugin.services import postgres, process, spark
-    from scheduler_plugin.services.home import Home
-    from scheduler_plugin.services.settings import Settings
-    from scheduler_plugin.store import migrate
-
-    root = Path(tempfile.mkdtemp(prefix="freshet-bench-"))
-    root.chmod(0o755)
-    home = Home(root=root)
-    home.make()
-    settings = Settings.load({"FRESHET_HOME": str(root)})
-    records = []
-    try:
-        records.append(postgres.start(home))
-        _wait(lambda: postgres.ready(settings.database_url))
-        records.append(spark.start(home))
-        _wait(lambda: process.listens(records[-1]))
-        postgres.make_database(settings.database_url)
-        migrate.upgrade(settings.database_url)
-        yield settings
-    finally:
-        for record in records:
-            process.stop(record)
-        if home.postgres.is_symlink():
-            shutil.rmtree(home.postgres.resolve(), ignore_errors=True)
-        shutil.rmtree(root, ignore_errors=True)
-
-
-def _wait(ready: Any) -> None:
-    until = time.monotonic() + 120
-    while not ready():
-        if time.monotonic() > until:
-            raise TimeoutError("a service did not come up")
-        time.sleep(0.1)
 
 
 class Bench:
