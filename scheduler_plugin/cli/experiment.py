@@ -42,11 +42,12 @@ def run(options: argparse.Namespace) -> int:
         hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(EXPERIMENTS)}."
         raise UserError(f"there is no experiment {options.name}. {hint}", exit_code=2)
     folder = Path(options.out) if options.out else Home.find().root / "experiments"
-    with writing_into(folder):  # before minutes of work
-        folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
     with bar("starting") as progress:
-        report = experiment(options.name).run(options.quick, progress)
+        chosen = experiment(options.name)
+        with writing_into(folder):  # before minutes of work
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+        report = chosen.run(options.quick, progress)
     picture = folder / f"{options.name}.png"
     found = {"title": report.title, "columns": report.columns, "rows": report.rows, "notes": report.notes}
     with writing_into(folder):

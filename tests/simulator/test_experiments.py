@@ -201,7 +201,7 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path):
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as running:
-        while not folder.exists():  # from here on it handles the interrupt, and has minutes of work before it
+        while not folder.exists():  # all is imported by then, and a long run lies before it
             assert running.poll() is None
             time.sleep(0.02)
         running.send_signal(signal.SIGINT)
