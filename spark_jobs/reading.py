@@ -5,8 +5,8 @@ The frame has the declared columns, already of the declared types, and four more
 tell). Spark would make a value that does not parse NULL, round a decimal that does not fit, and cut a double to an int.
 What is not asked for is not computed.
 
-A strict frame has the columns and `_file` alone, and fails at the first malformed row. Where it does not fail its rows
-are those of the other one, for about what a reading costs that looks at nothing.
+A strict frame has the columns, and `_file` where there is more than one, and fails at the first malformed row. Where it
+does not fail its rows are those of the other one, for about what a reading costs that looks at nothing.
 """
 
 from __future__ import annotations
@@ -40,54 +40,73 @@ def frame_of(
     def kind(file: Readable) -> tuple[Any, ...]:
         return file.layout, file.multiline
 
+    # For a path Spark puts together, for each row, all that it knows of a file: a twentieth of the whole work.
+    origin = [] if strict and len(files) == 1 else [_col("_metadata.file_path").alias(FILE)]
     frames = [
-        read(spark, [literal(file.source.path) for file in group], layout, columns, multiline, strict)
+        read(spark, [literal(file.source.path) for file in group], layout, columns, multiline, strict, origin)
         for (layout, multiline), group in groupby(sorted(files, key=kind), key=kind)
     ]
-    return reduce(lambda left, right: left.union(right), frames)
+    frame = reduce(lambda left, right: left.union(right), frames)
+    return _failing(frame, columns) if strict else frame
 
 
-def _csv(spark: Any, paths: list[str], layout: Sequence[str], columns: Columns, multiline: bool, strict: bool) -> Any:
+def _csv(
+    spark: Any,
+    paths: list[str],
+    layout: Sequence[str],
+    columns: Columns,
+    multiline: bool,
+    strict: bool,
+    origin: Sequence[Any],
+) -> Any:
     types = dict(columns)
     # Quotes as RFC 4180 has them; Spark's own escape is a backslash.
     reader = spark.read.options(quote='"', escape='"', header="true", multiLine=str(multiline).lower())
     if strict:
         fields = ", ".join(f"`{name}` {'string' if _is_decimal(types[name]) else types[name]}" for name in layout)
-        return _exact(reader.options(mode="FAILFAST").schema(fields).csv(paths), columns)
+        return _exact(reader.options(mode="FAILFAST").schema(fields).csv(paths), columns, origin)
     fields = ", ".join(f"`{name}` {_roomy(types[name])}" for name in layout)
-    return _fitted(
-        reader.options(**_TEXT).schema(f"{fields}, {_CORRUPT} string").csv(paths), columns, raw=_col(_CORRUPT)
-    )
+    frame = reader.options(**_TEXT).schema(f"{fields}, {_CORRUPT} string").csv(paths)
+    return _fitted(frame, columns, origin, raw=_col(_CORRUPT))
 
 
-def _exact(frame: Any, columns: Columns) -> Any:
-    """Decimals, read as text, and times are let through when they are plain; what is not fails."""
+def _exact(frame: Any, columns: Columns, origin: Sequence[Any]) -> Any:
+    """Decimals, read as text, and times are good when they are plain; a row of which one is not must be looked at."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    def fitted(name: str, kind: str) -> Any:
+    def plain(name: str, kind: str) -> Any:
         if _is_decimal(kind):
-            plain = _col(name).rlike(_plain_decimal(kind))
-        elif kind in _TIMES:
-            plain = _col(name).between(*_ends(kind))
-        else:
-            return _col(name)
-        wrong = F.raise_error(F.lit(f"column `{name}` holds a value that must be looked at"))
-        return F.when(_col(name).isNull() | plain, _col(name).cast(kind)).otherwise(wrong).alias(name)
+            # As the type itself writes it, which is quickly told, or else in another plain way.
+            written = _col(name).cast(kind).cast("string").eqNullSafe(_col(name))
+            return written | _col(name).rlike(_plain_decimal(kind))
+        return _col(name).isNull() | _col(name).between(*_ends(kind))
 
-    return frame.select(*(fitted(name, kind) for name, kind in columns), _path())
+    looked_at = [plain(name, kind) for name, kind in columns if _is_decimal(kind) or kind in _TIMES]
+    good = reduce(lambda left, right: left & right, looked_at, F.lit(True))
+    return frame.select(*(_col(name).cast(kind).alias(name) for name, kind in columns), *origin, (~good).alias(BAD))
 
 
 def _failing(frame: Any, columns: Columns) -> Any:
-    """A frame that fails at a malformed row."""
+    """A frame that fails at a malformed row.
+
+    There is one check for all columns: with one for each, Spark's code outgrows what Java optimises.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
-    (first, _), *rest = columns
+    first, _ = columns[0]
     wrong = F.raise_error(F.lit("a row is malformed"))
-    checked = F.when(_col(BAD), wrong).otherwise(_col(first)).alias(first)
-    return frame.select(checked, *(_col(name) for name, _ in rest), FILE)
+    return frame.withColumn(first, F.when(_col(BAD), wrong).otherwise(_col(first))).drop(BAD, RAW, REASON)
 
 
-def _json(spark: Any, paths: list[str], layout: Sequence[Any], columns: Columns, multiline: bool, strict: bool) -> Any:
+def _json(
+    spark: Any,
+    paths: list[str],
+    layout: Sequence[Any],
+    columns: Columns,
+    multiline: bool,
+    strict: bool,
+    origin: Sequence[Any],
+) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
     fields = ", ".join(f"`{name}` {_roomy(kind)}" for name, kind in columns)
@@ -99,24 +118,29 @@ def _json(spark: Any, paths: list[str], layout: Sequence[Any], columns: Columns,
     declared = F.array(*(F.lit(name) for name, _ in columns))
     # A key may be left out (it is null); a key nobody declared may not.
     strange = F.size(F.array_except(F.coalesce(F.json_object_keys("value"), F.array()), declared)) > 0
-    fitted = _fitted(frame, columns, raw=F.when(_col(_CORRUPT).isNotNull() | strange, _col("value")))
-    return _failing(fitted, columns) if strict else fitted
+    return _fitted(frame, columns, origin, raw=F.when(_col(_CORRUPT).isNotNull() | strange, _col("value")))
 
 
 def _parquet(
-    spark: Any, paths: list[str], layout: Sequence[tuple[str, str]], columns: Columns, multiline: bool, strict: bool
+    spark: Any,
+    paths: list[str],
+    layout: Sequence[tuple[str, str]],
+    columns: Columns,
+    multiline: bool,
+    strict: bool,
+    origin: Sequence[Any],
 ) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
     fields = ", ".join(f"`{name}` {kind}" for name, kind in layout)
     # By name: the ids another writer left in its files are not ours.
-    fitted = _fitted(
-        spark.read.schema(fields).parquet(*paths), columns, raw=F.lit(None).cast("string"), source=dict(layout)
-    )
-    return _failing(fitted, columns) if strict else fitted
+    frame = spark.read.schema(fields).parquet(*paths)
+    return _fitted(frame, columns, origin, raw=F.lit(None).cast("string"), source=dict(layout))
 
 
-def _fitted(frame: Any, columns: Columns, *, raw: Any, source: Mapping[str, str] | None = None) -> Any:
+def _fitted(
+    frame: Any, columns: Columns, origin: Sequence[Any], *, raw: Any, source: Mapping[str, str] | None = None
+) -> Any:
     """Cast to the declared types; a value that does not survive the way there and back makes its row malformed."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -146,13 +170,13 @@ def _fitted(frame: Any, columns: Columns, *, raw: Any, source: Mapping[str, str]
         lambda left, right: left | right, (F.coalesce(wrong, F.lit(False)) for wrong, _ in misfits), raw.isNotNull()
     )
     if not misfits:
-        return frame.select(*cast, _path(), bad.alias(BAD), raw.alias(RAW), F.lit(None).cast("string").alias(REASON))
+        return frame.select(*cast, *origin, bad.alias(BAD), raw.alias(RAW), F.lit(None).cast("string").alias(REASON))
     reason = F.concat_ws("; ", *(F.when(wrong, said) for wrong, said in misfits))
     reason = F.when(F.length(reason) > 0, reason)
     whole = F.to_json(F.struct(*(_col(name) for name, _ in columns)))
     return frame.select(
         *cast,
-        _path(),
+        *origin,
         bad.alias(BAD),
         F.coalesce(raw, F.when(reason.isNotNull(), whole)).alias(RAW),
         reason.alias(REASON),
@@ -218,10 +242,6 @@ def _ends(kind: str) -> tuple[Column, Column]:
         ("0001-01-01", "9999-12-31") if kind == "date" else ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999")
     )
     return F.lit(first).cast(kind), F.lit(last).cast(kind)
-
-
-def _path() -> Any:
-    return _col("_metadata.file_path").alias(FILE)
 
 
 def _col(name: str) -> Column:

@@ -10,6 +10,7 @@ from scheduler_plugin.cli.when import ledger
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     target(parser)
+    parser.add_argument("--why", default="", help="a word for those who ask")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -18,7 +19,7 @@ def run(options: argparse.Namespace) -> int:
     with ledger() as database:
         objects = chosen(database, options)
         try:
-            controls.resume(database, objects, who=getpass.getuser())
+            controls.resume(database, objects, who=getpass.getuser(), why=options.why)
         except LookupError as error:
             raise UserError(str(error)) from None
     print(f"Resumed: {told(objects)}.")

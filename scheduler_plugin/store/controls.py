@@ -33,12 +33,13 @@ def pause(database: Database, objects: Sequence[str] | None, *, who: str, why: s
     _log(database, EventKind.HELD, objects, {"by": BY_HAND, "who": who, "why": why})
 
 
-def resume(database: Database, objects: Sequence[str] | None, *, who: str) -> None:
+def resume(database: Database, objects: Sequence[str] | None, *, who: str, why: str = "") -> None:
     """Undoes `pause`; resuming everything (None) also resumes each object that was paused by itself."""
+    body = {"by": BY_HAND, "who": who, "why": why}
     if objects is None:
         objects = _paused(database)
-        _log(database, EventKind.RELEASED, None, {"by": BY_HAND, "who": who})
-    _log(database, EventKind.RELEASED, objects, {"by": BY_HAND, "who": who})
+        _log(database, EventKind.RELEASED, None, body)
+    _log(database, EventKind.RELEASED, objects, body)
 
 
 def override(

@@ -60,8 +60,9 @@ class Standing:
     last_error: str | None
     reads: int
     reads_met_fresh: int
-    #: Expectations of the newest batch that did not hold, and how many there are.
+    #: Expectations of the newest batch: those that did not hold, by what they do then, and how many there are.
     failed_expectations: int
+    warning_expectations: int
     expectations: int
     #: Files and rows in quarantine.
     quarantined: int
@@ -112,11 +113,13 @@ def whole(database: Database) -> Whole:
     newest_batch = (
         select(func.max(QualityResult.batch_id).label("batch")).group_by(QualityResult.table_name).scalar_subquery()
     )
+    warns = QualityResult.on_fail == "warn"
     quality = (
         select(
             QualityResult.table_name,
             func.count().label("n"),
-            func.count(case((~QualityResult.passed, 1))).label("failed"),
+            func.count(case((~QualityResult.passed & ~warns, 1))).label("failed"),
+            func.count(case((~QualityResult.passed & warns, 1))).label("warning"),
         )
         .where(QualityResult.batch_id.in_(newest_batch))
         .group_by(QualityResult.table_name)
@@ -143,6 +146,7 @@ def whole(database: Database) -> Whole:
             func.coalesce(reads.c.reads, 0).label("reads"),
             func.coalesce(reads.c.met, 0).label("reads_met_fresh"),
             func.coalesce(quality.c.failed, 0).label("failed_expectations"),
+            func.coalesce(quality.c.warning, 0).label("warning_expectations"),
             func.coalesce(quality.c.n, 0).label("expectations"),
             (func.coalesce(kept_out.c.n, 0) + func.coalesce(rows_out.c.n, 0)).label("quarantined"),
         )

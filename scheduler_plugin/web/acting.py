@@ -20,6 +20,7 @@ from scheduler_plugin.store import quarantine as held
 from scheduler_plugin.store.standing import Standing
 from scheduler_plugin.web.access import Reader, note_action, require_editor
 from scheduler_plugin.web.desk import Desk
+from scheduler_plugin.web.models import AskedTime
 from scheduler_plugin.web.reading import ObjectName, find
 
 
@@ -61,8 +62,8 @@ class OutOfQuarantine(BaseModel):
 class Interval(Because):
     """Of what the data covers; for a table only. A view is computed whole."""
 
-    since: Annotated[float, Field(ge=0, le=4e9)] | None = Field(None, description="seconds since 1970, UTC")
-    until: Annotated[float, Field(ge=0, le=4e9)] | None = Field(None, description="seconds since 1970, UTC")
+    since: AskedTime | None = None
+    until: AskedTime | None = None
 
 
 class Landed(BaseModel):
@@ -123,7 +124,7 @@ def router(desk: Desk) -> APIRouter:
     def resume(user: Reader, name: ObjectName, asked: Because) -> Done:
         """Undoes a pause, made here, in Airflow or on the command line."""
         item = editable(user, name)
-        controls.resume(desk.database, [name], who=user.get_name())
+        controls.resume(desk.database, [name], who=user.get_name(), why=asked.why)
         set_paused(item, False)
         did(user, "resume", item, why=asked.why)
         return Done(message=f"{name} is resumed.")
@@ -194,6 +195,7 @@ def router(desk: Desk) -> APIRouter:
         _, item = find(desk, user, name)
         require_editor(user, name, item.kind)
         accesses.count(desk.database, {name: asked.count})
+        did(user, "reads", item, count=asked.count)
         return Done(message=f"{asked.count} read(s) of {name} counted.")
 
     @routes.post("/quarantine", response_model=Done)

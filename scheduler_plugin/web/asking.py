@@ -6,6 +6,7 @@ its deadline; a few are served at a time, so that questions do not keep the page
 
 import math
 import threading
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, date, datetime
 from typing import Annotated, Any
@@ -20,6 +21,7 @@ from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import objects
 from scheduler_plugin.web.access import Reader, readable
 from scheduler_plugin.web.desk import Desk
+from scheduler_plugin.web.models import AskedTime
 
 #: Queries that are answered at the same time by one api-server.
 MOST_AT_ONCE = 8
@@ -36,7 +38,7 @@ class Question(BaseModel):
     prefer: Annotated[float, Field(ge=0, le=1)] | None = Field(
         None, description="how much freshness is worth waiting for: 0 nothing, 1 whatever it takes"
     )
-    as_of: Annotated[float, Field(ge=0, le=4e9)] | None = Field(None, description="seconds since 1970, UTC")
+    as_of: AskedTime | None = None
     versions: dict[Annotated[str, Field(max_length=200)], Annotated[int, Field(ge=0)]] = Field(
         default_factory=dict, max_length=100, description="object -> version that must be read"
     )
@@ -82,15 +84,26 @@ def router(desk: Desk) -> APIRouter:
         if not room.acquire(blocking=False):
             raise HTTPException(429, f"{MOST_AT_ONCE} queries are being answered. Ask again in a moment.")
         try:
-            return _plain(asdict(_answer(user.get_name(), asked)))
+            told = _answer(user.get_name(), asked)
+            return _plain({**asdict(told), "freshness": _with_versions_as_text(told.freshness)})
         except CannotMeetError as error:
-            return JSONResponse({"detail": str(error), "possible": _plain(error.possible)}, status_code=409)
+            return JSONResponse(
+                {"detail": str(error), "possible": _with_versions_as_text(error.possible)}, status_code=409
+            )
         except LookupError as error:
             raise HTTPException(404, str(error)) from None
         finally:
             room.release()
 
     return routes
+
+
+def _with_versions_as_text(freshness: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Browsers round such numbers; `versions` of a question takes the text as well."""
+    return {
+        name: {**each, "version": None if each["version"] is None else str(each["version"])}
+        for name, each in freshness.items()
+    }
 
 
 def _plain(value: Any) -> Any:

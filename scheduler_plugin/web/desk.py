@@ -17,7 +17,7 @@ from scheduler_plugin.store import objects, standing
 from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.standing import Standing, Whole
 from scheduler_plugin.web.brain import Brain
-from scheduler_plugin.web.models import ObjectRow, Summary
+from scheduler_plugin.web.models import ObjectRow, Quality, Summary
 
 KEEP_SECONDS = 1.0
 #: A picture that took long to make is kept for so many times as long.
@@ -204,10 +204,16 @@ def _row(each: Standing, figures: Figures, groups: dict[str, str]) -> ObjectRow:
         held=list(figures.held),
         reads=int(each.reads),
         reads_met_fresh=int(each.reads_met_fresh),
-        quality=None if not each.expectations else "failing" if each.failed_expectations else "ok",
+        quality=_quality(each),
         quarantined=each.quarantined,
         error=each.last_error[:300] if each.last_error else None,
     )
+
+
+def _quality(each: Standing) -> Quality | None:
+    if not each.expectations:
+        return None
+    return "failing" if each.failed_expectations else "warning" if each.warning_expectations else "ok"
 
 
 def summary(snapshot: Snapshot, rows: list[ObjectRow]) -> Summary:

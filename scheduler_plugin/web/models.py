@@ -1,11 +1,18 @@
-"""What the API answers with. Times are seconds since 1970 in UTC, durations are seconds, so that a page can reckon."""
+"""What the API takes and answers with: times are seconds since 1970 in UTC, so that a page can reckon."""
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
 
 Time = Annotated[float, Field(description="seconds since 1970, UTC")]
 Seconds = Annotated[float, Field(description="a duration in seconds")]
+#: As people write it; what is outside these seconds is as good as their end.
+_Written = Annotated[AwareDatetime, AfterValidator(lambda at: min(max(at.timestamp(), 0.0), 4e9))]
+AskedTime = Annotated[
+    Annotated[float, Field(ge=0, le=4e9)] | _Written,
+    Field(description="seconds since 1970, or as 2026-01-31T14:05:00Z"),
+]
+Quality = Literal["ok", "warning", "failing"]
 
 
 class ObjectRow(BaseModel):
@@ -40,7 +47,9 @@ class ObjectRow(BaseModel):
     held: list[str] = Field(description="why it may not start")
     reads: int = Field(description="reads in the last hour")
     reads_met_fresh: int
-    quality: Literal["ok", "failing"] | None = Field(description="of its newest batch; none without expectations")
+    quality: Quality | None = Field(
+        description="of its newest batch, a warning where it was loaded all the same; none without expectations"
+    )
     quarantined: int = Field(description="files and rows that were kept out")
     error: str | None = Field(description="why its newest finished job failed")
 

@@ -21,7 +21,7 @@ from scheduler_plugin.web.neighbourhood import neighbourhood
 
 ObjectName = Annotated[str, Path(min_length=1, max_length=200, description="a table or view of the catalog")]
 Hours = Annotated[float, Query(ge=0.01, le=24 * 31, description="how long a window")]
-Until = Annotated[float | None, Query(ge=0, le=4e9, description="its end, in seconds since 1970; now by default")]
+Until = Annotated[models.AskedTime | None, Query(description="its end; now by default")]
 Limit = Annotated[int, Query(ge=1, le=100)]
 MISSING: dict[int | str, dict[str, Any]] = {404: {"description": "No such object, or not for you to see"}}
 #: How many objects the picture of the QoD shows one by one.

@@ -18,6 +18,7 @@ STATES: dict[str, Callable[[ObjectRow, float], bool]] = {
     "quarantine": lambda row, now: row.quarantined > 0,
 }
 #: What each order compares; None comes last in either direction.
+_WORSE = (None, "ok", "warning", "failing")
 KEYS: dict[str, Callable[[ObjectRow], Any]] = {
     "name": lambda row: row.name,
     "staleness": lambda row: None if row.current_to is None else -row.current_to,
@@ -32,7 +33,7 @@ KEYS: dict[str, Callable[[ObjectRow], Any]] = {
     "cost": lambda row: row.cost,
     "last": lambda row: row.last_run,
     "reads": lambda row: row.reads,
-    "quality": lambda row: (row.quality == "failing", row.quarantined),
+    "quality": lambda row: (_WORSE.index(row.quality), row.quarantined),
 }
 
 

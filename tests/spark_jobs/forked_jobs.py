@@ -1,7 +1,7 @@
 """Runs jobs on request, each in a fork of this process, and signals them at a step: the program behind `Jobs`.
 
-A step is `before` or `after` and the name of a function that the job calls; the real function runs, and the process is
-killed or stopped right there.
+A step is `before` or `after` and the name of a function that the job calls, or `on result` and one that answers with
+something, as it does not each time; the real function runs, and the process is killed or stopped right there.
 """
 
 import importlib
@@ -19,7 +19,7 @@ from spark_jobs.warm import warm_imports
 
 
 def hurt(at: str, sent: int) -> None:
-    when, _, where = at.partition(" ")
+    when, _, where = at.rpartition(" ")
     module, _, path = where.partition(":")
     *owners, name = path.split(".")
     owner: Any = importlib.import_module(module)
@@ -31,7 +31,7 @@ def hurt(at: str, sent: int) -> None:
         if when == "before":
             os.kill(os.getpid(), sent)
         answer = real(*arguments, **named)
-        if when == "after":
+        if when == "after" or (when == "on result" and answer):
             os.kill(os.getpid(), sent)
         return answer
 

@@ -1,12 +1,15 @@
 """The API in the real Airflow: closed to strangers, readable for readers, and only editors act, on the record."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
+from pyarrow import parquet
 
 from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import demands
@@ -157,7 +160,10 @@ def test_whoever_may_read_the_objects_may_ask_about_them(viewer: httpx.Client, l
 
     told = ask(f"SELECT count(*) AS n, max(carrier) AS last FROM {loaded}", max_staleness=600).json()
     assert (told["columns"], told["rows"][0][0] > 0) == (["n", "last"], True)
-    assert told["freshness"][loaded]["version"]
+    version = told["freshness"][loaded]["version"]
+    fixed = ask(f"SELECT count(*) AS n FROM {loaded}", versions={loaded: version}, as_of="2100-01-31T14:05:00+01:00")
+    assert (fixed.json()["freshness"][loaded]["version"], fixed.json()["rows"]) == (version, [[told["rows"][0][0]]])
+    assert ask(f"SELECT 1 FROM {loaded}", as_of="31/01/2026").status_code == 422
     assert any(each["id"] == told["query"] and each["by"] == "viewer" for each in viewer.get(f"{API}/queries").json())
     refused = ask("SELECT * FROM text.`/etc/hostname`")
     assert (refused.status_code, "schema" in refused.json()["detail"]) == (409, True)
@@ -185,3 +191,18 @@ def test_the_api_keeps_to_its_documentation_whatever_is_sent(stack: Settings, ad
         check()
         tried += 1
     assert tried == len(operations(admin))
+
+
+def test_an_expectation_that_only_warns_is_not_told_as_a_failure(stack: Settings, admin: httpx.Client) -> None:
+    def quality(name: str) -> str | None:
+        (row,) = admin.get(f"{API}/board", params={"search": name}).json()["objects"]
+        told: str | None = row["quality"]
+        return told
+
+    landing = Path(stack.landing) / "planes"
+    landing.mkdir(exist_ok=True)
+    # No plane was built in 1900, says its file of expectations, and lets it pass.
+    numbers = {name: pyarrow.array([1900], "int32") for name in ("year", "engines", "seats", "speed")}
+    words = {name: ["old"] for name in ("tailnum", "type", "manufacturer", "model", "engine")}
+    parquet.write_table(pyarrow.table(numbers | words), landing / "planes_of_1900.parquet")
+    until("the warning is told", lambda: quality("planes") == "warning")

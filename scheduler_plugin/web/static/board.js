@@ -5,6 +5,7 @@ import { sparkline } from "./charts.js";
 import { badge, choice, duration, h, number, objectLink, percent, redraw, ticking, time } from "./dom.js";
 
 const ROW = 33;
+const QUALITY = { ok: "good", warning: "warn", failing: "bad" };
 const AROUND = 15;
 const FILTERS = [["", "All objects"], ["stale", "Stale"], ["fresh", "Fresh"], ["breached", "Past the limit"], ["about", "About to breach"], ["running", "Running"], ["held", "Held or paused"], ["failing", "Failing"], ["quarantine", "With quarantine"]];
 const KINDS = [["", "Tables and views"], ["table", "Tables"], ["view", "Views"]];
@@ -41,7 +42,7 @@ function dot(row) {
 function quality(row) {
   const told = [];
   if (row.error) told.push(h("span", { class: "badge bad", title: row.error }, "job failed"));
-  if (row.quality) told.push(badge(row.quality === "ok" ? "good" : "bad", row.quality));
+  if (row.quality) told.push(badge(QUALITY[row.quality], row.quality));
   if (row.quarantined) told.push(badge("warn", `${number(row.quarantined)} held`));
   if (row.held.length) told.push(h("span", { class: "badge", title: row.held.join("; ") }, row.held.some((why) => why.includes("paused")) ? "paused" : "waits"));
   return told;
