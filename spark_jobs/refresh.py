@@ -140,7 +140,7 @@ def _difference(tables: Tables, view: View, measured: Mapping[str, Measured], ex
     if base is None or DEFINITION not in said:
         raise NotByDifference("it has not been refreshed before")
     if said[DEFINITION] != view.definition:
-        raise NotByDifference("its SQL has changed")
+        raise NotByDifference("its SQL has changed, or what it reads holds something for the first time")
     before: dict[str, int | None] = json.loads(said[READS])
     grown = [name for name in view.reads if view.reads[name] != before.get(name)]
     if len(grown) != 1:

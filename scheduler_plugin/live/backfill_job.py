@@ -97,7 +97,7 @@ def _refresh(spark: "SparkSession", tables: "Tables", claim: decisions.Claim, pi
         view=piece.object,
         sql=piece.spec["sql"],
         reads=claim.reads,
-        virtual=piece.spec["virtual"],
+        virtual=claim.virtual,
         marker=claim.marker,
         full=True,
     )

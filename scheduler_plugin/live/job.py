@@ -89,7 +89,7 @@ def _work(settings: Settings, claim: decisions.Claim) -> settling.Outcome:
                 view=claim.object,
                 sql=spec["sql"],
                 reads=claim.reads,
-                virtual=spec["virtual"],
+                virtual=claim.virtual,
                 marker=claim.marker,
                 measured={way: Measured(seconds=s, bytes_in=b) for way, (s, b) in claim.measured.items()},
                 explore=claim.decision % EXPLORE_EVERY == 0,

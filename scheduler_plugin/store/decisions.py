@@ -19,6 +19,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from scheduler_plugin.store import arrivals, backfills, versions
 from scheduler_plugin.store.database import Database, log_events
+from scheduler_plugin.store.emptiness import filled_in
 from scheduler_plugin.store.lease import require_epoch
 from scheduler_plugin.store.models import (
     OPEN_STATES,
@@ -279,6 +280,8 @@ class Claim:
     #: The mark its snapshot carries; the same for every attempt at the same work.
     marker: str
     reads: Mapping[str, int | None]
+    #: Name -> SQL of the virtual views between, and of what has never held anything.
+    virtual: Mapping[str, str]
     updates: Sequence[SourceUpdate]
     #: Of a view: way -> (mean seconds, mean bytes read) of its latest refreshes.
     measured: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -312,6 +315,7 @@ def claim(database: Database, decision: int, attempt: int, worker: str) -> Claim
         ).all()
         measured = _measured(connection, row.object) if kind == "view" else {}
         piece = backfills.work(connection, decision) if kind == backfills.KIND else None
+        reads, virtual = filled_in(connection, row.reads, (spec if piece is None else piece.spec).get("virtual", {}))
     return Claim(
         decision=decision,
         attempt=attempt,
@@ -320,7 +324,8 @@ def claim(database: Database, decision: int, attempt: int, worker: str) -> Claim
         why=row.why,
         spec=spec,
         marker=f"batch-{row.batch_id}" if row.batch_id is not None else f"refresh-{decision}",
-        reads=row.reads,
+        reads=reads,
+        virtual=virtual,
         updates=[SourceUpdate(id=i, path=p, size_bytes=b, ungated=u) for i, p, b, u in updates],
         measured=measured,
         piece=piece,

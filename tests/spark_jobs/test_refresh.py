@@ -199,3 +199,35 @@ def test_a_refresh_killed_or_frozen_at_any_step_is_done_once_by_the_next_attempt
     versions = ledger.ask("SELECT snapshot_id FROM freshet.version WHERE object = :v", v=warehouse.view)
     assert [row["snapshot_id"] for row in versions] == [warehouse.tables.current(warehouse.view)]
     assert warehouse.content(warehouse.view, versions[0]["snapshot_id"]) == warehouse.by_duckdb(sql, reads)
+
+
+def test_what_has_never_held_anything_is_read_as_empty(
+    warehouse: Warehouse, ledger: Any, jobs: Any, tmp_path: Path
+) -> None:
+    """A view can be refreshed before all of its tables' files have come, and its parents been refreshed."""
+    sales, shops, view = warehouse.sales, warehouse.shops, warehouse.view
+    between, counted = f"{view}_between", f"{view}_counted"
+    for table, columns in ((sales, SALES), (shops, SHOPS)):
+        ledger.declare(table, "table", columns=columns, format="csv", key=[], expectations=[])
+    names = {between: f"SELECT DISTINCT shop FROM {shops}"}
+    ledger.declare(
+        counted, "view", [shops], sql=f"SELECT count(*) AS shops FROM {between}", reads=[shops], virtual=names
+    )
+    sql = f"SELECT id, city, shops FROM {sales} LEFT JOIN {shops} USING (shop) CROSS JOIN {counted}"
+    ledger.declare(view, "view", [sales, shops, counted], sql=sql, reads=[sales, shops, counted], virtual={})
+
+    def fill(table: str, text: str) -> None:
+        path = tmp_path / f"{table}.csv"
+        path.write_text(text)
+        ledger.arrive(table, path)
+        assert jobs.run(ledger.decide(table), 1) == "done"
+
+    def refreshed(name: str, *parents: str) -> list[tuple[Any, ...]]:
+        assert jobs.run(ledger.decide(name, parents), 1) == "done"
+        return warehouse.content(name, warehouse.tables.current(name))
+
+    fill(sales, "id,shop,amount,sold\n1,s1,1.25,\n2,s2,2.50,\n")
+    assert refreshed(view, sales, shops, counted) == [(1, None, 0), (2, None, 0)]
+    fill(shops, "shop,city\ns1,Rome\ns2,Oslo\n")
+    assert refreshed(counted, shops) == [(2,)]
+    assert refreshed(view, sales, shops, counted) == [(1, "Rome", 2), (2, "Oslo", 2)]
