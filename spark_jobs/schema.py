@@ -114,14 +114,15 @@ def columns_of(schema: Schema) -> list[tuple[str, str]]:
 
 def spark_schema(schema: Schema) -> StructType:
     """Spark's schema of an Iceberg schema, each column carrying its field id."""
-    from pyspark.sql.types import DataType, StructField, StructType
+    from pyspark.sql.types import StructType
 
-    return StructType(
-        [
-            StructField(field.name, DataType.fromDDL(spark_type(field.field_type)), True, {FIELD_ID: field.field_id})
-            for field in schema.fields
-        ]
-    )
+    fields = []
+    for field in schema.fields:
+        name = spark_type(field.field_type)
+        # By its names in JSON, which are read here; those of SQL are read by the server, with a call for each.
+        kind = {"int": "integer", "bigint": "long"}.get(name, name)
+        fields.append({"name": field.name, "type": kind, "nullable": True, "metadata": {FIELD_ID: field.field_id}})
+    return StructType.fromJson({"type": "struct", "fields": fields})
 
 
 def cast(frame: Any, schema: Schema) -> Any:

@@ -1,7 +1,8 @@
 """Views, versions and queries on a Postgres and a Spark of the benchmark's own.
 
-refresh   by difference against in full, for a filter and for an aggregate with an average, over a table that grew
-          by some rows; then by larger and larger shares of it, to see where it stops to pay
+refresh   by difference against in full, for filters that let little and much pass and for aggregates with few and
+          many keys, over a table that grew by some rows; then by larger and larger shares of it, to see where it
+          stops to pay
 query     what `freshet query` adds to the time Spark takes for the same SQL on an open session
 choice    choosing versions that were true together, among a thousand objects, with and without the database
 """
@@ -18,12 +19,25 @@ from typing import Any
 from scheduler_plugin.benchmarks.ground import services
 from scheduler_plugin.cli.table import table
 
-COLUMNS = [("id", "long"), ("key", "int"), ("amount", "decimal(12,2)"), ("happened", "timestamp")]
+COLUMNS = [
+    ("id", "long"),
+    ("key", "int"),
+    ("customer", "int"),
+    ("amount", "decimal(12,2)"),
+    ("happened", "timestamp"),
+]
+AGGREGATE = (
+    "SELECT {key}, count(*) AS n, sum(amount) AS total, avg(amount) AS mean, max(happened) AS newest "
+    "FROM facts GROUP BY {key}"
+)
 VIEWS = {
-    "filter": "SELECT id, key, amount FROM facts WHERE key < 50",
-    "aggregate": "SELECT key, count(*) AS n, sum(amount) AS total, avg(amount) AS mean, max(happened) AS newest "
-    "FROM facts GROUP BY key",
+    "filter_of_a_twentieth": "SELECT id, key, amount FROM facts WHERE key < 50",
+    "filter_of_a_half": "SELECT id, key, amount FROM facts WHERE key < 512",
+    "aggregate_of_1024_keys": AGGREGATE.format(key="key"),
+    "aggregate_of_262144_keys": AGGREGATE.format(key="customer"),
 }
+#: The one that is queried.
+QUERIED = "aggregate_of_1024_keys"
 #: Shares of the table that are added, for the curve.
 SHARES = (0.05, 0.25, 0.5, 1.0)
 CHOSEN_OBJECTS, CHOSEN_VERSIONS = 1000, 5
@@ -92,7 +106,7 @@ class Report:
     def as_text(self) -> str:
         rows = [
             (
-                each.view,
+                _title(each.view),
                 f"{each.added:,}",
                 f"{each.full:.2f} s",
                 f"{each.difference:.2f} s",
@@ -138,7 +152,9 @@ def run(options: argparse.Namespace) -> Report:
 def _draw(report: Report, path: Path) -> None:
     from scheduler_plugin.simulator.experiments import picture
 
-    figure, axes = picture.panels(len(VIEWS), title=f"A refresh after a table of {report.rows:,} rows has grown")
+    figure, axes = picture.panels(
+        len(VIEWS), columns=2, title=f"A refresh after a table of {report.rows:,} rows has grown"
+    )
     for each, (view, panel) in enumerate(zip(VIEWS, axes, strict=True)):
         points = sorted(
             (one.added / report.rows, one.full, one.difference) for one in report.refreshes if one.view == view
@@ -146,8 +162,14 @@ def _draw(report: Report, path: Path) -> None:
         share, full, difference = (list(column) for column in zip(*points, strict=True))
         picture.lines(panel, share, {"in full": full, "by difference": difference})
         panel.set_ylim(bottom=0)
-        picture.finished(panel, x="rows added, as a share of the table", y="" if each else "seconds", title=view)
+        picture.finished(
+            panel, x="rows added, as a share of the table", y="" if each % 2 else "seconds", title=_title(view)
+        )
     picture.saved(figure, path)
+
+
+def _title(view: str) -> str:
+    return view.replace("_", " ")
 
 
 class Bench:
@@ -176,6 +198,7 @@ class Bench:
             frame = spark.range(first, first + rows, 1, max(1, rows // 5_000_000)).selectExpr(
                 "id",
                 "CAST(hash(id) & 1023 AS int) AS key",
+                "CAST(hash(id, 3) & 262143 AS int) AS customer",
                 "CAST((hash(id, 7) & 65535) / 100 AS decimal(12,2)) AS amount",
                 "timestamp_seconds(1700000000 + id % 10000000) AS happened",
             )
@@ -240,19 +263,19 @@ def _query(settings: Any, tables: Any, newest: Mapping[str, int], rounds: int) -
     from spark_jobs.session import spark_session
 
     wishes = {"weight": 1.0, "access": 1.0, "staleness_limit": None}
-    spec = {**wishes, "sql": VIEWS["aggregate"], "reads": ["facts"], "virtual": {}}
+    spec = {**wishes, "sql": VIEWS[QUERIED], "reads": ["facts"], "virtual": {}}
     database = Database(settings.database_url)
     rows = [
         objects.ObjectRow(name="facts", kind="table", materialized=True, parents=(), spec={**wishes, "period": 1.0}),
-        objects.ObjectRow(name="aggregate", kind="view", materialized=True, parents=("facts",), spec=spec),
+        objects.ObjectRow(name=QUERIED, kind="view", materialized=True, parents=("facts",), spec=spec),
     ]
     objects.take_in(database, objects.CatalogRow(settings={"slots": 2}, objects=rows))
     _commit(database, newest)
     database.close()
-    sql = "SELECT key, n, total FROM aggregate WHERE n > 3 ORDER BY total DESC LIMIT 20"
+    sql = f"SELECT key, n, total FROM {QUERIED} WHERE n > 3 ORDER BY total DESC LIMIT 20"
     answers, alone = [], []
     with spark_session(settings.spark_remote) as spark:
-        prepared(spark, tables, sql, {"aggregate": newest["aggregate"]}, {})
+        prepared(spark, tables, sql, {QUERIED: newest[QUERIED]}, {})
         for _ in range(max(5, rounds) + 1):
             begin = time.monotonic()
             spark.sql(sql).toArrow()
