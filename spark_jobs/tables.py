@@ -8,33 +8,27 @@ twice: it is switched off on every table.
 
 from __future__ import annotations
 
-import copy
 import logging
 import random
 import re
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import (
-    CommitFailedException,
-    NoSuchTableError,
-    TableAlreadyExistsError,
-)
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.snapshots import Snapshot
-from sqlalchemy import create_engine, make_url, text
-from sqlalchemy.exc import DBAPIError, ProgrammingError
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from spark_jobs import schema as schemas
+from spark_jobs.bookkeeping import NAMESPACE, open_books
 from spark_jobs.files import remove_folder
 from spark_jobs.schema import Columns, SchemaError
 from spark_jobs.snapshots import BACKFILL, FOLDER, MARKER, UPKEEP, data_files, marked, said, snapshot_of
@@ -43,10 +37,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
-
-NAMESPACE = "warehouse"
-#: The Postgres schema of pyiceberg's two bookkeeping tables.
-CATALOG_SCHEMA = "iceberg"
 
 PROPERTIES = {
     "commit.retry.num-retries": "0",
@@ -57,8 +47,6 @@ PROPERTIES = {
     "write.metadata.previous-versions-max": "100",
 }
 TRIES = 20
-#: Any number, the same in every process: the advisory lock under which the bookkeeping tables are made.
-_LOCK = 0x46726573686574
 
 
 class CommitGaveUp(Exception):
@@ -69,45 +57,15 @@ class Moved(Exception):
     """The table is no longer what the work was based on."""
 
 
-class Catalog(SqlCatalog):  # type: ignore[misc] # pyiceberg tells no types
-    """Reads a table's metadata only when it is another file than before: files do not change, and take long to read."""
-
-    def __init__(self, name: str, **properties: str) -> None:
-        super().__init__(name, **properties)
-        self._known: dict[tuple[str, str], Table] = {}
-
-    def _convert_orm_to_iceberg(self, orm_table: Any) -> Table:
-        name = (orm_table.table_namespace, orm_table.table_name)
-        known = self._known.get(name)
-        if known is None or known.metadata_location != orm_table.metadata_location:
-            known = self._known[name] = super()._convert_orm_to_iceberg(orm_table)
-        # Each caller has its own: a commit changes it.
-        return copy.copy(known)
-
-
 class Tables:
     """The tables of one warehouse. Cheap to make, safe to use from several processes at once, not across a fork."""
 
     def __init__(self, database_url: str, warehouse: Path | str) -> None:
-        url = make_url(database_url)
-        options = f"{url.query.get('options', '')} -csearch_path={CATALOG_SCHEMA}".strip()
-        location = str(warehouse) if "://" in str(warehouse) else str(Path(warehouse).absolute())
-        self._settings = {
-            "uri": url.update_query_dict({"options": options}).render_as_string(hide_password=False),
-            "warehouse": location,
-            "pool_pre_ping": "true",
-        }
-        self._catalog = Catalog("freshet", **self._settings, init_catalog_tables="false")
-        try:
-            ready = self._catalog.namespace_exists(NAMESPACE)
-        except ProgrammingError:
-            ready = False
-        if not ready:
-            self._set_up()
+        self._books = open_books(database_url, warehouse)
 
     def close(self) -> None:
         """Give the database connections back."""
-        self._catalog.close()
+        self._books.close()
 
     def __enter__(self) -> Tables:
         return self
@@ -115,24 +73,11 @@ class Tables:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _set_up(self) -> None:
-        """Make the bookkeeping tables, one process at a time: CREATE ... IF NOT EXISTS alone still collides."""
-        engine = create_engine(self._settings["uri"], isolation_level="AUTOCOMMIT")
-        with engine.connect() as connection:
-            # Given back with the connection, however this ends.
-            connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _LOCK})
-            connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {CATALOG_SCHEMA}"))
-            self._catalog.close()
-            self._catalog = Catalog("freshet", **self._settings)
-            self._catalog.create_namespace_if_not_exists(NAMESPACE)
-            connection.invalidate()
-        engine.dispose()
-
     # -- what tables exist and how they look
 
     def ensure(self, name: str, columns: Columns) -> Schema:
         """The table with these columns: made when missing, grown when they grew; refuses what would lose data."""
-        for _ in _tries(name):
+        for _ in tries(name):
             try:
                 table = self.open(name)
             except NoSuchTableError:
@@ -152,7 +97,7 @@ class Tables:
             except CommitFailedException:
                 continue
             return table.schema()
-        raise AssertionError("unreachable: _tries raises")
+        raise AssertionError("unreachable: tries raises")
 
     def plan_schema(self, name: str, columns: Columns) -> Schema:
         """The schema a replaced table would have: its own while the columns are the same, else new ids for all."""
@@ -276,7 +221,7 @@ class Tables:
     def _commit(
         self, name: str, summary: dict[str, str], stage: Callable[[Table, Transaction, dict[str, str]], None]
     ) -> int:
-        for _ in _tries(name):
+        for _ in tries(name):
             table = self.open(name)
             found = _done(table, summary)
             if found is not None:
@@ -298,39 +243,18 @@ class Tables:
             committed = _done(table, summary)
             assert committed is not None, f"{name}: commit of {summary[FOLDER]} left no snapshot"
             return int(committed.snapshot_id)
-        raise AssertionError("unreachable: _tries raises")
+        raise AssertionError("unreachable: tries raises")
 
     @contextmanager
     def alone(self, name: str) -> Iterator[None]:
         """Waits until no other process is in here for this table, and keeps others waiting."""
-        with self._catalog.engine.connect() as connection:
+        with self._books.engine.connect() as connection:
             words = {"key": f"{NAMESPACE}.{name}"}
             connection.execute(text("SELECT pg_advisory_lock(hashtextextended(:key, 0))"), words)
             try:
                 yield
             finally:
                 connection.execute(text("SELECT pg_advisory_unlock(hashtextextended(:key, 0))"), words)
-
-    def expire(self, name: str, needed: Collection[int], older_than: datetime) -> int:
-        """Forget snapshots from before `older_than` that nobody needs; returns how many. Files are left to `sweep`."""
-        for _ in _tries(name):
-            table = self.open(name)
-            head = table.current_snapshot()
-            kept = {*needed, *([] if head is None else [head.snapshot_id])}
-            past = [
-                each.snapshot_id
-                for each in table.snapshots()
-                if each.snapshot_id not in kept and each.timestamp_ms < older_than.timestamp() * 1000
-            ]
-            if not past:
-                return 0
-            try:
-                table.maintenance.expire_snapshots().by_ids(past).commit()
-            except (CommitFailedException, DBAPIError) as error:
-                log.info("%s: %s; trying again", name, error)
-                continue
-            return len(past)
-        raise AssertionError("unreachable: _tries raises")
 
     @contextmanager
     def attempt(self, name: str, marker: str) -> Iterator[str]:
@@ -392,13 +316,13 @@ class Tables:
 
     def open(self, name: str) -> Table:
         """The table as pyiceberg has it, as of now."""
-        return self._catalog.load_table((NAMESPACE, name))
+        return self._books.load_table((NAMESPACE, name))
 
     def _create(self, name: str, schema: Schema) -> Schema:
-        return self._catalog.create_table((NAMESPACE, name), schema, properties=PROPERTIES).schema()
+        return self._books.create_table((NAMESPACE, name), schema, properties=PROPERTIES).schema()
 
 
-def _tries(name: str) -> Iterator[int]:
+def tries(name: str) -> Iterator[int]:
     """Try numbers with a growing, jittered pause between them; raises when they run out."""
     for attempt in range(TRIES):
         if attempt:

@@ -17,13 +17,15 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import fsspec
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
+from sqlalchemy.exc import DBAPIError
 
 from spark_jobs import schema
 from spark_jobs.files import remove_folder, write_frame
 from spark_jobs.snapshots import FOLDER, MARKER, UPKEEP, data_files, number, said
-from spark_jobs.tables import Tables
+from spark_jobs.tables import Tables, tries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +63,7 @@ def keep_up(
     with tables.alone(name):
         return UpkeepResult(
             files_merged=merge(spark, tables, name),
-            snapshots_expired=tables.expire(name, needed, older_than),
+            snapshots_expired=expire(tables, name, needed, older_than),
             paths_removed=sweep(tables, name, open_backfills),
         )
 
@@ -103,6 +105,28 @@ def tidied(tables: Tables, name: str) -> tuple[int, int] | None:
     if head is None or before is None or before.snapshot_id == head.snapshot_id:
         return None
     return int(before.snapshot_id), int(head.snapshot_id)
+
+
+def expire(tables: Tables, name: str, needed: Collection[int], older_than: datetime) -> int:
+    """Forget snapshots from before `older_than` that nobody needs; returns how many. Files are left to `sweep`."""
+    for _ in tries(name):
+        table = tables.open(name)
+        head = table.current_snapshot()
+        kept = {*needed, *([] if head is None else [head.snapshot_id])}
+        past = [
+            each.snapshot_id
+            for each in table.snapshots()
+            if each.snapshot_id not in kept and each.timestamp_ms < older_than.timestamp() * 1000
+        ]
+        if not past:
+            return 0
+        try:
+            table.maintenance.expire_snapshots().by_ids(past).commit()
+        except (CommitFailedException, DBAPIError) as error:
+            log.info("%s: %s; trying again", name, error)
+            continue
+        return len(past)
+    raise AssertionError("unreachable: tries raises")
 
 
 def sweep(tables: Tables, name: str, open_backfills: Collection[int] = ()) -> int:
