@@ -27,8 +27,6 @@ from scheduler_plugin.brain.events import (
     JobStarted,
     LimitChanged,
     Released,
-    Restored,
-    SlotsChanged,
     UpdateArrived,
 )
 from scheduler_plugin.brain.graph import Graph, GraphError
@@ -56,8 +54,6 @@ __all__ = [
     "Policy",
     "PolicyError",
     "Released",
-    "Restored",
-    "SlotsChanged",
     "Table",
     "UpdateArrived",
     "View",

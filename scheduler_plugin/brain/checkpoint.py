@@ -13,12 +13,13 @@ from typing import Any
 
 from scheduler_plugin.brain.events import CostLearnt, JobStarted, UpdateArrived
 from scheduler_plugin.brain.exact import ExactSum
-from scheduler_plugin.brain.measures import Measures, Update
+from scheduler_plugin.brain.measures import Measures
+from scheduler_plugin.brain.updates import Update
 from scheduler_plugin.brain.warehouse import Warehouse
 
 #: Measures that are shared with the warehouse or given to it; the others are state.
 _NOT_STATE = ("_current_to", "_tables", "since", "until")
-_LEARNT = ("access", "fixed", "per_update", "per_length")
+_LEARNT = ("fixed", "per_update", "per_length")
 
 
 def dump(warehouse: Warehouse) -> dict[str, Any]:
@@ -27,15 +28,16 @@ def dump(warehouse: Warehouse) -> dict[str, Any]:
     columns = list(_columns(measures).values())
     objects: dict[str, dict[str, Any]] = {}
     for position, name in enumerate(warehouse.graph.names):
-        kept: dict[str, Any] = {each: getattr(warehouse, each)[position] for each in _LEARNT}
+        kept: dict[str, Any] = {each: getattr(warehouse.work, each)[position] for each in _LEARNT}
+        kept["access"] = warehouse.access[position]
         kept["missing"] = _plain(warehouse.missing[position])
         kept["current_to"] = _plain(warehouse.current_to[position])
-        if position in warehouse.pending:
-            kept["pending"] = [list(update) for update in warehouse.pending[position]]
-        if position in warehouse.newest:
-            kept["newest"] = warehouse.newest[position]
-        if position in warehouse.gaps:
-            kept["gaps"] = list(warehouse.gaps[position])
+        if position in warehouse.updates.pending:
+            kept["pending"] = [list(update) for update in warehouse.updates.pending[position]]
+        if position in warehouse.updates.newest:
+            kept["newest"] = warehouse.updates.newest[position]
+        if position in warehouse.updates.gaps:
+            kept["gaps"] = list(warehouse.updates.gaps[position])
         job = warehouse.running.get(position)
         if job is not None:
             kept["job"] = {
@@ -134,11 +136,11 @@ def _restore_rest(
             warehouse.missing[position] = missing
         if "pending" in kept:
             # A batch given back was put in front: the order is the one kept, not that of arrival.
-            warehouse.pending[position] = deque(Update(*each) for each in kept["pending"])
+            warehouse.updates.pending[position] = deque(Update(*each) for each in kept["pending"])
     if "newest" in kept:
-        warehouse.newest[position] = kept["newest"]
+        warehouse.updates.newest[position] = kept["newest"]
     if "gaps" in kept:
-        warehouse.gaps[position] = array("d", kept["gaps"])
+        warehouse.updates.gaps[position] = array("d", kept["gaps"])
     job = warehouse.running.get(position)
     if job is not None:
         job.started = kept["job"]["started"]

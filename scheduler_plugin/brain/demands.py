@@ -160,7 +160,7 @@ class Demands:
             and not any(warehouse.missing[each] <= demand.at for each in warehouse.graph.parents[position])
         ]
         # A table that is fresh has nothing to load.
-        return sorted(each for each in found if not warehouse.graph.tables[each] or each in warehouse.pending)
+        return sorted(each for each in found if not warehouse.graph.tables[each] or each in warehouse.updates.pending)
 
 
 def behind(warehouse: Warehouse, demand: Demand) -> list[int]:

@@ -93,37 +93,6 @@ class Released:
     at: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlotsChanged:
-    """How many jobs may run at once."""
-
-    at: float
-    slots: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
-    """What an object held before this process began; lets a restart begin from a few rows instead of all history."""
-
-    object: str
-    at: float
-    #: The time the object is current up to.
-    current_to: float
-    #: When the earliest update that a view lacks arrived; None when it lacks none. A table's pending updates come
-    #: as `UpdateArrived`.
-    missing_since: float | None = None
-
-
 Event = (
-    UpdateArrived
-    | JobStarted
-    | JobFinished
-    | JobFailed
-    | CostLearnt
-    | AccessChanged
-    | LimitChanged
-    | Held
-    | Released
-    | SlotsChanged
-    | Restored
+    UpdateArrived | JobStarted | JobFinished | JobFailed | CostLearnt | AccessChanged | LimitChanged | Held | Released
 )

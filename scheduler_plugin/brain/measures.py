@@ -7,32 +7,12 @@ Time beyond `until` is not counted.
 import math
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler_plugin.brain.exact import ExactSum
-
-
-class Update(NamedTuple):
-    """One update of a table, as it waits and is loaded."""
-
-    start: float
-    release: float
-    #: When it arrived.
-    at: float
-    id: str | None = None
-
-    @property
-    def length(self) -> float:
-        return self.release - self.start
-
-    def stretch(self, at: float) -> float:
-        """How long it took, loaded at `at`, against the time it covers; 0 where it covers none."""
-        length = self.release - self.start
-        return (at - self.start) / length if length > 0 else 0.0
-
+from scheduler_plugin.brain.updates import Update
 
 #: A record fades to half over this many loads per table, or stale spells per view.
 FADING = 1000

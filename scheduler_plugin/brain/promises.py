@@ -174,7 +174,7 @@ class Promises:
         tables = self._tables.get(limited)
         if tables is None:
             tables = self._tables[limited] = warehouse.graph.nearest_tables(limited, TABLES_BEHIND)
-        return min((warehouse.newest.get(each, warehouse.current_to[each]), each) for each in tables)
+        return min((warehouse.updates.newest.get(each, warehouse.current_to[each]), each) for each in tables)
 
     def _ways_from(self, warehouse: Warehouse, position: int) -> list[tuple[int, tuple[int, ...]]]:
         found = self._ways.get(position)

@@ -34,13 +34,13 @@ class Rhythm:
         #: Table -> its mean gap; and the sum of those.
         self._means: dict[int, float] = {}
         self._sum = ExactSum()
-        for table in warehouse.gaps:
+        for table in warehouse.updates.gaps:
             self.learn(table)
 
     def learn(self, table: int) -> None:
         """The table has a new gap."""
         self._sorted.pop(table, None)
-        gaps = self._warehouse.gaps.get(table)
+        gaps = self._warehouse.updates.gaps.get(table)
         if gaps:
             self._sum.take(self._means.get(table, 0.0))
             self._means[table] = math.fsum(gaps) / len(gaps)
@@ -63,7 +63,7 @@ class Rhythm:
         survival, rest = 1.0, math.inf
         for table in self._behind(position):
             gaps, sums = self._sorted_gaps(table)
-            waited = now - self._warehouse.newest.get(table, now)
+            waited = now - self._warehouse.updates.newest.get(table, now)
             open_gaps = len(gaps) - bisect_right(gaps, waited)
             if open_gaps and len(gaps) >= ENOUGH_GAPS:
                 survival *= (len(gaps) - bisect_right(gaps, waited + cost)) / open_gaps
@@ -79,6 +79,6 @@ class Rhythm:
     def _sorted_gaps(self, table: int) -> tuple[list[float], list[float]]:
         found = self._sorted.get(table)
         if found is None:
-            gaps = sorted(self._warehouse.gaps.get(table, ()))
+            gaps = sorted(self._warehouse.updates.gaps.get(table, ()))
             found = self._sorted[table] = (gaps, list(accumulate(reversed(gaps))))
         return found

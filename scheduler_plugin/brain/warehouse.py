@@ -21,19 +21,16 @@ walking up through stale parents alone.
 import math
 import weakref
 from array import array
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from scheduler_plugin.brain import events
-from scheduler_plugin.brain.exact import ExactSum
 from scheduler_plugin.brain.graph import Graph
-from scheduler_plugin.brain.measures import Measures, Update
+from scheduler_plugin.brain.measures import Measures
 from scheduler_plugin.brain.objects import Declared, Table
 from scheduler_plugin.brain.popularity import Popularity
-
-#: How many of a table's latest gaps between updates are remembered.
-GAPS = 16
+from scheduler_plugin.brain.updates import Update, Updates
+from scheduler_plugin.brain.work import Work
 
 
 class IllegalMove(ValueError):
@@ -82,25 +79,15 @@ class Warehouse:
         objects: Iterable[Declared],
         *,
         slots: int = 1,
-        batching: bool = True,
-        arrival_order: bool = False,
         since: float = 0.0,
         until: float = math.inf,
     ) -> None:
         declared = list(objects)
         self.graph = Graph(declared)
         self.slots = slots
-        #: False: a load takes one update at a time.
-        self.batching = batching and not arrival_order
-        #: True: tables may load only in the order in which updates arrived over all of them.
-        self.arrival_order = arrival_order
         self.now = since
         count = len(declared)
         self.access = array("d", (each.access for each in declared))
-        #: Of a refresh; the fixed part of a load.
-        self.fixed = array("d", map(_fixed, declared))
-        self.per_update = array("d", (each.per_update if isinstance(each, Table) else 0.0 for each in declared))
-        self.per_length = array("d", (each.per_length if isinstance(each, Table) else 0.0 for each in declared))
         self.weight = array("d", (each.weight if isinstance(each, Table) else 0.0 for each in declared))
         self.periods: dict[int, float] = {
             position: each.period
@@ -124,30 +111,13 @@ class Warehouse:
                 self.current_to[position] = min((self.current_to[each] for each in parents), default=math.inf)
         #: Stale direct parents; an object with none may start.
         self.stale_parents = array("i", [0]) * count
-        #: Updates that wait, oldest first, of tables that have any.
-        self.pending: dict[int, deque[Update]] = {}
-        #: How much time those updates cover together.
-        self.pending_length: dict[int, float] = {}
-        #: The shortest of those updates, where it is known.
-        self._shortest: dict[int, Update] = {}
-        #: The newest release known, of tables that ever had one.
-        self.newest: dict[int, float] = {}
-        #: The latest gaps between releases, of tables that had two.
-        self.gaps: dict[int, array[float]] = {}
+        self.updates = Updates()
+        self.work = Work(declared, self.graph)
         self.running: dict[int, Job] = {}
         self.held: set[int] = set()
         #: Stale, idle, not held, nothing stale above: what may start now.
         self.ready: set[int] = set()
-        self._backlog = ExactSum()
-        #: Table -> what its pending updates count in the backlog.
-        self._weighed: dict[int, float] = {}
-        self._one_pass = ExactSum(self.fixed)
-        views = [position for position in range(count) if not self.graph.tables[position]]
-        self._view_costs = ExactSum(self.fixed[each] for each in views)
-        #: How many views are materialized.
-        self.views = sum(not self.graph.virtual[each] for each in views)
         self.measures = Measures(current_to=self.current_to, tables=self.graph.tables, since=since, until=until)
-        self._arrivals: deque[int] = deque()
         self._popularity = Popularity(self.graph, self.access)
         self._watches: list[weakref.ref[Watch]] = []
         self._moves: dict[type, Callable[[Any], None]] = {
@@ -160,8 +130,6 @@ class Warehouse:
             events.LimitChanged: self._limit_changed,
             events.Held: self._was_held,
             events.Released: self._was_released,
-            events.SlotsChanged: self._slots_changed,
-            events.Restored: self._restored,
         }
 
     def apply(self, event: events.Event) -> None:
@@ -214,53 +182,16 @@ class Warehouse:
 
     def cost(self, position: int, updates: int | None = None) -> float:
         """Slot-seconds of the object's next job; for a table, with all its pending updates or the first few."""
-        fixed = self.fixed[position]
-        if not self.graph.tables[position]:
-            return fixed
-        waiting = self.pending.get(position)
+        waiting = self.updates.pending.get(position)
         if not waiting:
-            return fixed
-        if updates is None and not self.batching:
-            updates = 1
+            return self.work.fixed[position]
         if updates is None or updates >= len(waiting):
-            length, taken = self.pending_length[position], len(waiting)
-        else:
-            length, taken = sum(waiting[each].length for each in range(updates)), updates
-        return fixed + self.per_update[position] * taken + self.per_length[position] * length
+            return self.work.cost(position, len(waiting), self.updates.length[position])
+        return self.work.cost(position, updates, sum(waiting[each].length for each in range(updates)))
 
     def cost_of(self, position: int, job: Job) -> float:
         """Slot-seconds that a job under way takes in all, by what is known now."""
-        length = sum(update.length for update in job.batch)
-        return self.fixed[position] + self.per_update[position] * len(job.batch) + self.per_length[position] * length
-
-    def telling(self, table: int) -> tuple[Update, ...]:
-        """The oldest and the shortest pending update: those whose stretch will be the worst."""
-        waiting = self.pending.get(table)
-        if not waiting:
-            return ()
-        shortest = self._shortest.get(table)
-        if shortest is None:
-            shortest = self._shortest[table] = min(waiting, key=lambda update: update.length or math.inf)
-        return (waiting[0], shortest)
-
-    @property
-    def backlog(self) -> float:
-        """Expected slot-seconds to make everything fresh; what a load under way has taken no longer counts."""
-        return self._backlog.value
-
-    @property
-    def one_pass(self) -> float:
-        """Expected slot-seconds of one run of everything, apart from what depends on the updates."""
-        return self._one_pass.value
-
-    @property
-    def mean_view_cost(self) -> float:
-        """Mean cost of a refresh over all materialized views; 0 without any."""
-        return self._view_costs.value / self.views if self.views else 0.0
-
-    def is_next_arrival(self, table: int) -> bool:
-        """Whether the table may load, when loads keep the order of arrival."""
-        return not self.arrival_order or (bool(self._arrivals) and self._arrivals[0] == table)
+        return self.work.cost(position, len(job.batch), sum(update.length for update in job.batch))
 
     def watch(self, *, with_events: bool = False) -> Watch:
         """Follows what a ranking must look at again; begins with everything that may start. Ends with the object."""
@@ -274,32 +205,15 @@ class Warehouse:
     def _update_arrived(self, event: events.UpdateArrived) -> None:
         table = self._table(event.table)
         at = self.now
-        before = self.newest.get(table)
         release = event.at if event.release is None else event.release
-        known_to = self.current_to[table] if before is None else before
+        known_to = self.updates.newest.get(table, self.current_to[table])
         start = known_to if event.start is None else event.start
         update = Update(start, release, at, event.update)
-        waiting = self.pending.get(table)
-        if waiting is None:
-            waiting = self.pending[table] = deque()
-            self.pending_length[table] = 0.0
-        shortest = self._shortest.get(table)
-        if not waiting or (shortest is not None and 0 < update.length < (shortest.length or math.inf)):
-            self._shortest[table] = update
-        waiting.append(update)
-        self.pending_length[table] += update.length
+        self.updates.arrived(table, update)
         self._weigh(table)
-        if before is None or release > before:
-            self.newest[table] = release
-            if before is not None:
-                gaps = self.gaps.setdefault(table, array("d"))
-                del gaps[: max(0, len(gaps) - GAPS + 1)]
-                gaps.append(release - before)
         self.measures.arrived(update)
         if self.missing[table] == math.inf:
             self._turn_stale(table, at)
-        if self.arrival_order:
-            self._arrivals.append(table)
         self._settle(table)
 
     def _job_started(self, event: events.JobStarted) -> None:
@@ -325,32 +239,15 @@ class Warehouse:
         self.ready.discard(position)
 
     def _take_batch(self, table: int, event: events.JobStarted) -> Job:
-        waiting = self.pending.get(table)
+        waiting = self.updates.pending.get(table)
         if not waiting:
             raise IllegalMove(f"{event.object} cannot start at {event.at:g}: nothing is pending. {self.story(table)}")
-        if not self.is_next_arrival(table):
-            raise IllegalMove(
-                f"{event.object} cannot start at {event.at:g}: an update of "
-                f"{self.graph.names[self._arrivals[0]]} arrived earlier, and loads keep that order"
-            )
         taken = len(waiting) if event.updates is None else min(event.updates, len(waiting))
-        if not self.batching:
-            taken = 1
         if taken < 1:
             raise IllegalMove(f"{event.object} cannot start with {taken} updates; a batch has at least one")
         ends = self.now + self.cost(table, taken)
-        batch = tuple(waiting.popleft() for _ in range(taken))
-        self._shortest.pop(table, None)
-        length = sum(update.length for update in batch)
-        if waiting:
-            self.pending_length[table] -= length
-        else:
-            del self.pending[table], self.pending_length[table]
+        batch = self.updates.take(table, taken)
         self._weigh(table)
-        if self.arrival_order:
-            self._arrivals.popleft()
-            if self._arrivals:
-                self._settle(self._arrivals[0])
         return Job(
             started=self.now,
             missing=math.inf,
@@ -366,7 +263,7 @@ class Warehouse:
             self.measures.moves_on(position, at)
             self.current_to[position] = job.current_to
         if self.graph.tables[position]:
-            waiting = self.pending.get(position)
+            waiting = self.updates.pending.get(position)
             missing = waiting[0].at if waiting else math.inf
             self.measures.loaded(job.batch, at)
         else:
@@ -381,15 +278,8 @@ class Warehouse:
     def _job_failed(self, event: events.JobFailed) -> None:
         position, job = self._ended(event)
         if job.batch:
-            length = sum(update.length for update in job.batch)
-            self.pending.setdefault(position, deque()).extendleft(reversed(job.batch))
-            self._shortest.pop(position, None)
-            self.pending_length[position] = self.pending_length.get(position, 0.0) + length
+            self.updates.give_back(position, job.batch)
             self._weigh(position)
-            if self.arrival_order:
-                overtaken = self._arrivals[0] if self._arrivals else position
-                self._arrivals.appendleft(position)
-                self._settle(overtaken)
         self._settle(position)
 
     def _ended(self, event: events.JobFinished | events.JobFailed) -> tuple[int, Job]:
@@ -402,30 +292,17 @@ class Warehouse:
     def _cost_learnt(self, event: events.CostLearnt) -> None:
         position = self.number(event.object)
         if event.cost is not None and not self.graph.virtual[position]:
-            sums = [self._one_pass]
-            if not self.graph.tables[position]:
-                sums.append(self._view_costs)
-            if self.missing[position] != math.inf:
-                sums.append(self._backlog)
-            for each in sums:
-                each.take(self.fixed[position])
-                each.add(event.cost)
-            self.fixed[position] = event.cost
+            self.work.learnt(position, event.cost, is_stale=self.missing[position] != math.inf)
         if event.per_update is not None:
-            self.per_update[position] = event.per_update
+            self.work.per_update[position] = event.per_update
         if event.per_length is not None:
-            self.per_length[position] = event.per_length
+            self.work.per_length[position] = event.per_length
         self._weigh(position)
         self._settle(position)
 
     def _weigh(self, table: int) -> None:
         """Counts in the backlog what the table's pending updates cost now."""
-        waiting = self.pending.get(table)
-        self._backlog.take(self._weighed.pop(table, 0.0))
-        if waiting:
-            cost = self.per_update[table] * len(waiting) + self.per_length[table] * self.pending_length[table]
-            self._weighed[table] = cost
-            self._backlog.add(cost)
+        self.work.waits(table, len(self.updates.pending.get(table, ())), self.updates.length.get(table, 0.0))
 
     def _access_changed(self, event: events.AccessChanged) -> None:
         position = self.number(event.object)
@@ -451,20 +328,6 @@ class Warehouse:
         self.held.discard(position)
         self._settle(position)
 
-    def _slots_changed(self, event: events.SlotsChanged) -> None:
-        self.slots = event.slots
-
-    def _restored(self, event: events.Restored) -> None:
-        position = self.number(event.object)
-        self.measures.moves_on(position, self.now)
-        self.current_to[position] = event.current_to
-        if self.graph.tables[position]:
-            self.newest[position] = event.current_to
-        elif event.missing_since is not None and self.missing[position] == math.inf:
-            self._turn_stale(position, event.missing_since)
-        self._tell_virtual_children(position, self.now)
-        self._settle(position)
-
     # How freshness spreads.
 
     def _turn_stale(self, first: int, at: float) -> None:
@@ -475,7 +338,7 @@ class Warehouse:
         met: list[tuple[int, float]] = []
         while turned:
             parent = turned.pop()
-            self._backlog.add(self.fixed[parent])
+            self.work.turned_stale(parent)
             self.measures.turned_stale(parent, at)
             for child in self.graph.children[parent]:
                 stale_parents[child] += 1
@@ -506,7 +369,7 @@ class Warehouse:
         while turned:
             parent = turned.pop()
             self.missing[parent] = self.behind[parent] = math.inf
-            self._backlog.take(self.fixed[parent])
+            self.work.turned_fresh(parent)
             self.measures.turned_fresh(parent, at)
             for child in self.graph.children[parent]:
                 self.stale_parents[child] -= 1
@@ -538,7 +401,6 @@ class Warehouse:
             and position not in self.running
             and position not in self.held
             and not self.graph.virtual[position]
-            and (not self.graph.tables[position] or self.is_next_arrival(position))
         ):
             self.ready.add(position)
             for each in self._watches:
@@ -564,16 +426,10 @@ class Warehouse:
             words.append(f"lacks what arrived at {self.missing[position]:g}")
         else:
             words.append("fresh")
-        if self.pending.get(position):
-            words.append(f"{len(self.pending[position])} updates pending")
+        if position in self.updates.pending:
+            words.append(f"{len(self.updates.pending[position])} updates pending")
         if position in self.running:
             words.append(f"running since {self.running[position].started:g}")
         if position in self.held:
             words.append("held")
         return f"{name}: {', '.join(words)}"
-
-
-def _fixed(declared: Declared) -> float:
-    if isinstance(declared, Table):
-        return declared.fixed
-    return declared.cost if declared.materialized else 0.0

@@ -109,7 +109,7 @@ def explained(scheduler: Scheduler, name: str, now: float, *, most_seconds: floa
         why=told.why,
         staleness=warehouse.staleness(name, now),
         limit=scheduler.limit(name),
-        pending=len(warehouse.pending.get(position, ())),
+        pending=len(warehouse.updates.pending.get(position, ())),
         dirty_ancestors=told.dirty_ancestors,
         rank=told.rank,
         candidates=len(scheduler.policy.candidates(warehouse, now)),

@@ -158,7 +158,9 @@ class Follower:
                 starts_at=None if fresh or name in scheduler.running else self._starts_at.get(name),
                 fresh_at=None if fresh else self._fresh_at.get(name),
             )
-        return Outlook(objects=figures, backlog=warehouse.backlog, slots=warehouse.slots, policy=scheduler.policy_name)
+        return Outlook(
+            objects=figures, backlog=warehouse.work.backlog, slots=warehouse.slots, policy=scheduler.policy_name
+        )
 
     def _follow(self) -> None:
         if self._scheduler is None:

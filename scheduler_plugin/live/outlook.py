@@ -61,13 +61,15 @@ class Future:
             position = self.warehouse.number(name)
             under_way = self.warehouse.running.get(position)
             if under_way is not None:
-                cost = self.warehouse.fixed[position] + self.warehouse.per_update[position] * len(under_way.batch)
+                cost = self.warehouse.work.fixed[position] + self.warehouse.work.per_update[position] * len(
+                    under_way.batch
+                )
                 # One that takes longer than expected will take a little longer still.
                 self._push(max(under_way.started + cost, self.now + 0.1 * cost), name, False)
         if self.with_arrivals:
             late = silent_feeds(scheduler, self.now)
             for name, row in scheduler.rows.items():
-                newest = self.warehouse.newest.get(self.warehouse.number(name))
+                newest = self.warehouse.updates.newest.get(self.warehouse.number(name))
                 if row.kind == "table" and newest is not None and name not in late:
                     self._periods[name] = usual_period(scheduler, name)
                     self._push(max(newest + self._periods[name], self.now), name, True)
@@ -107,7 +109,7 @@ class Future:
 
 def usual_period(scheduler: Scheduler, name: str) -> float:
     """Seconds between updates of a table: what was seen lately, or what the catalog says."""
-    gaps = scheduler.warehouse.gaps.get(scheduler.warehouse.number(name))
+    gaps = scheduler.warehouse.updates.gaps.get(scheduler.warehouse.number(name))
     declared_period = float(scheduler.rows[name].spec["period"])
     return max(sum(gaps) / len(gaps), 0.05) if gaps and len(gaps) >= 4 else declared_period
 
@@ -117,7 +119,7 @@ def silent_feeds(scheduler: Scheduler, now: float) -> dict[str, float]:
     late = {}
     for name, row in scheduler.rows.items():
         if row.kind == "table":
-            newest = scheduler.warehouse.newest.get(scheduler.warehouse.number(name), scheduler.since)
+            newest = scheduler.warehouse.updates.newest.get(scheduler.warehouse.number(name), scheduler.since)
             waited = now - newest
             if waited > max(LATE_PERIODS * float(row.spec["period"]), LATE_SECONDS):
                 late[name] = waited

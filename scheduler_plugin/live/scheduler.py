@@ -357,7 +357,7 @@ class Scheduler:
 
     def time_limit(self, name: str) -> float:
         """Seconds after which a job on the object is taken to hang."""
-        waiting = self.warehouse.pending.get(self.warehouse.number(name), ())
+        waiting = self.warehouse.updates.pending.get(self.warehouse.number(name), ())
         return self.costs.get(name, unknown_cost()).time_limit(len(waiting))
 
     def accesses(self, per_minute: Mapping[str, float], prior_share: float) -> dict[str, float]:

@@ -100,7 +100,7 @@ def _overload(scheduler: Scheduler, load: list[Breach], now: float) -> Condition
         given_up.sort(key=lambda each: (each.impact, each.object))
     first = given_up[:NAMED]
     words = "; ".join(f"{each.object} (impact {each.impact:.3g}: {each.why})" for each in first)
-    work = f"{warehouse.backlog:.0f} s of work wait for {warehouse.slots} slots"
+    work = f"{warehouse.work.backlog:.0f} s of work wait for {warehouse.slots} slots"
     return _condition(
         "overload",
         None,
@@ -108,7 +108,7 @@ def _overload(scheduler: Scheduler, load: list[Breach], now: float) -> Condition
         f"least: {words}.",
         given_up=[each.object for each in first],
         impacts=[each.impact for each in first],
-        backlog=warehouse.backlog,
+        backlog=warehouse.work.backlog,
         slots=warehouse.slots,
     )
 

@@ -359,5 +359,5 @@ class _Replay:
             return max(expected, 0.001)
         seconds, loaded = recorded[0]
         recorded.rotate(-1)
-        per_update = self.warehouse.per_update[self.warehouse.number(name)]
+        per_update = self.warehouse.work.per_update[self.warehouse.number(name)]
         return max(seconds + per_update * (updates - loaded), 0.001)

@@ -37,7 +37,7 @@ class Lifo(Batching):
     word = "latest pending release"
 
     def key(self, warehouse: Warehouse, position: int) -> float:
-        return warehouse.pending[position][-1].release
+        return warehouse.updates.pending[position][-1].release
 
 
 class LongestBatch(Batching):
@@ -46,7 +46,7 @@ class LongestBatch(Batching):
     word = "time covered"
 
     def key(self, warehouse: Warehouse, position: int) -> float:
-        return warehouse.pending_length[position]
+        return warehouse.updates.length[position]
 
 
 class ShortestBatch(Batching):
@@ -64,7 +64,7 @@ class Weighted(Batching):
     word = "weight / alpha"
 
     def key(self, warehouse: Warehouse, position: int) -> float:
-        alpha = warehouse.per_length[position]
+        alpha = warehouse.work.per_length[position]
         return warehouse.weight[position] / alpha if alpha else float("inf")
 
 
@@ -83,13 +83,13 @@ class WeightedStaleness(Batching):
 
     def key(self, warehouse: Warehouse, position: int) -> float:
         # Without a weight all are equal, however long they have waited.
-        return -warehouse.pending[position][0].start if warehouse.weight[position] else 0.0
+        return -warehouse.updates.pending[position][0].start if warehouse.weight[position] else 0.0
 
     def lane(self, warehouse: Warehouse, position: int) -> int:
         return self._weights.setdefault(warehouse.weight[position], len(self._weights))
 
     def impact(self, warehouse: Warehouse, position: int, now: float) -> float:
-        return warehouse.weight[position] * (now - warehouse.pending[position][0].start)
+        return warehouse.weight[position] * (now - warehouse.updates.pending[position][0].start)
 
     def choose(self, warehouse: Warehouse, now: float, free_slots: Sequence[int]) -> list[Choice]:
         self._catch_up(warehouse)

@@ -69,7 +69,7 @@ def test_what_may_start_waits_at_most_nine_full_passes(objects, load, picks):
     """One slot, updates `load` times as often as it can follow, costs that do not depend on the batch."""
     objects = [replace(each, per_update=0.0) if isinstance(each, Table) else each for each in objects]
     warehouse, policy = Warehouse(objects), POLICIES["default"]()
-    one_pass = warehouse.one_pass
+    one_pass = warehouse.work.one_pass
     tables = [each.name for each in objects if isinstance(each, Table)]
     gap = max(0.25, math.ceil(one_pass / load) / 4)
     arrivals = [UpdateArrived(table=tables[pick % len(tables)], at=gap * n) for n, pick in enumerate(picks * 10)]

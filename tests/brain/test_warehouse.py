@@ -11,7 +11,6 @@ from scheduler_plugin.brain import (
     IllegalMove,
     JobFinished,
     JobStarted,
-    Restored,
     Table,
     UpdateArrived,
     View,
@@ -83,7 +82,7 @@ def test_the_backlog_is_the_cost_of_everything_stale(objects, history):
         world.play(step)
         naive = world.naive
         stale = [name for name in naive.names if not naive.is_fresh(name) and not naive.is_virtual(name)]
-        assert world.warehouse.backlog == pytest.approx(sum(map(naive.cost, stale)))
+        assert world.warehouse.work.backlog == pytest.approx(sum(map(naive.cost, stale)))
 
 
 @unhurried
@@ -131,22 +130,8 @@ def test_a_learnt_cost_counts_from_then_on():
     warehouse.apply(CostLearnt(object="flights", at=1.0, cost=5.0, per_update=0.5))
     warehouse.apply(CostLearnt(object="left", at=1.0, cost=4.0))
     assert warehouse.cost(0) == 5.5
-    assert warehouse.backlog == 5.5 + 4 + 2 + 2
-    assert warehouse.mean_view_cost == 8 / 3
-
-
-def test_a_restart_begins_from_what_each_object_held():
-    warehouse = diamond()
-    for name in ("flights", "left", "right", "both"):
-        warehouse.apply(
-            Restored(object=name, at=100.0, current_to=90.0, missing_since=95.0 if name == "both" else None)
-        )
-    assert warehouse.is_fresh("left")
-    assert not warehouse.is_fresh("both")
-    assert warehouse.ready == {3}
-    assert warehouse.staleness("both", now=100.0) == 10.0
-    warehouse.apply(UpdateArrived(table="flights", at=101.0))
-    assert warehouse.pending[0][0].start == 90.0
+    assert warehouse.work.backlog == 5.5 + 4 + 2 + 2
+    assert warehouse.work.mean_refresh == 8 / 3
 
 
 @pytest.mark.parametrize(
@@ -191,4 +176,4 @@ def test_the_latest_sixteen_gaps_are_remembered():
     for count in range(40):
         warehouse.apply(UpdateArrived(table="t", at=float(count * count)))
         known = [float(2 * each - 1) for each in range(1, count + 1)]
-        assert list(warehouse.gaps.get(0, ())) == known[-16:]
+        assert list(warehouse.updates.gaps.get(0, ())) == known[-16:]

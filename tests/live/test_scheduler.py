@@ -70,7 +70,7 @@ class Log:
 
     def start(self, name: str, slot: int = 0) -> list[Change]:
         self.decisions += 1
-        pending = self.scheduler.warehouse.pending.get(self.scheduler.warehouse.number(name), ())
+        pending = self.scheduler.warehouse.updates.pending.get(self.scheduler.warehouse.number(name), ())
         return self.add(
             EventKind.JOB_STARTED, name, decision=self.decisions, slot=slot, updates=list(range(len(pending)))
         )

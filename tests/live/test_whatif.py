@@ -47,7 +47,7 @@ def history(policy: str, slots: int, seed: int, *, latency: float, period: float
     now = 0.0
     while now < MINUTES * 60:
         for choice in scheduler.choose(BEGIN + now):
-            waiting = scheduler.warehouse.pending.get(scheduler.warehouse.number(choice.object), ())
+            waiting = scheduler.warehouse.updates.pending.get(scheduler.warehouse.number(choice.object), ())
             taken = len(waiting) if choice.updates is None else choice.updates
             log(now, EventKind.JOB_STARTED, choice.object, decision=1, slot=choice.slot, updates=list(range(taken)))
             ends[choice.object] = now + dice.uniform(1.0, 3.0)

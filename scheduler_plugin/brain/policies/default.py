@@ -174,7 +174,7 @@ class Freshest(Policy):
     def _moment(self, warehouse: Warehouse, now: float) -> Moment:
         self._catch_up(warehouse)
         measures, room = warehouse.measures, max(1, self.room(warehouse))
-        refresh, guards = warehouse.mean_view_cost or 1.0, max(1, int(GUARD_SHARE * room))
+        refresh, guards = warehouse.work.mean_refresh or 1.0, max(1, int(GUARD_SHARE * room))
         long_spell = max(NEAR * measures.record_spell, LONG * measures.mean_spell) or math.inf
         running = [each for each in warehouse.running if self.serves(warehouse, each)]
         rescued = sum(
@@ -190,7 +190,7 @@ class Freshest(Policy):
             worst_stretch=measures.record_stretch,
             loads=guards - late,
             refresh=refresh,
-            turn=TURN * warehouse.backlog / room,
+            turn=TURN * warehouse.work.backlog / room,
             mean_gap=self._rhythm.mean_gap,
         )
 
@@ -244,7 +244,7 @@ class Freshest(Policy):
 
     def overdue_after(self, warehouse: Warehouse) -> float:
         """How long an object may lack an update before it goes first."""
-        return PASSES * warehouse.one_pass / max(1, self.room(warehouse))
+        return PASSES * warehouse.work.one_pass / max(1, self.room(warehouse))
 
     def _spell(self, warehouse: Warehouse, position: int, moment: Moment) -> float:
         """How long the longest stale spell that waits for the object will have been when all below it has been run."""
@@ -254,7 +254,7 @@ class Freshest(Policy):
     def _stretch(self, warehouse: Warehouse, position: int, moment: Moment) -> float:
         """The worst stretch of a table's pending updates if it does not start now but at its next turn."""
         ends = moment.now + warehouse.cost(position) + NEXT_TURN * moment.refresh
-        return max((update.stretch(ends) for update in warehouse.telling(position)), default=0.0)
+        return max((update.stretch(ends) for update in warehouse.updates.telling(position)), default=0.0)
 
     # Value.
 
@@ -276,7 +276,7 @@ class Freshest(Policy):
         """How much newer the object would be after a run."""
         held = warehouse.current_to[position]
         if warehouse.graph.tables[position]:
-            return max(0.0, warehouse.newest.get(position, held) - held)
+            return max(0.0, warehouse.updates.newest.get(position, held) - held)
         parents = warehouse.graph.parents[position]
         return max(0.0, min(warehouse.current_to[each] for each in parents) - held) if parents else 0.0
 
@@ -389,7 +389,9 @@ class Freshest(Policy):
             self._promises.place(warehouse, position)
         by_age.put(position, -warehouse.missing[position])
         by_spell.put(position, -warehouse.behind[position])
-        late_at = min((update.start + LATE * update.length for update in warehouse.telling(position)), default=math.inf)
+        late_at = min(
+            (update.start + LATE * update.length for update in warehouse.updates.telling(position)), default=math.inf
+        )
         if late_at != math.inf:
             by_stretch.put(position, -late_at)
         cost = warehouse.cost(position)

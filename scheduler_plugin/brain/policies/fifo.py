@@ -155,7 +155,7 @@ class Fifo(Policy):
         self._under_way: set[int] = set()
         #: What may start as far as the queue is concerned: (update, place, object); old entries are dropped when met.
         self._heads: list[tuple[int, int, int]] = []
-        pending = ((update.at, table) for table, waiting in warehouse.pending.items() for update in waiting)
+        pending = ((update.at, table) for table, waiting in warehouse.updates.pending.items() for update in waiting)
         for at, table in sorted(pending):
             self._enqueue(warehouse, table, at)
         for position in warehouse.graph.order:
@@ -168,10 +168,6 @@ class Fifo(Policy):
         match event:
             case events.UpdateArrived():
                 self._enqueue(warehouse, warehouse.number(event.table), event.at)
-            case events.Restored():
-                position = warehouse.number(event.object)
-                if event.missing_since is not None and not self._queues.get(position):
-                    self._enqueue(warehouse, position, event.missing_since)
             case events.JobStarted():
                 position = warehouse.number(event.object)
                 if self._queues.get(position):
@@ -221,7 +217,7 @@ class Fifo(Policy):
         number = waiting[0]
         plan = self._queued[number].plan
         if all(self._done.get(each, -1) >= number for each in plan.above[position]):
-            if warehouse.graph.tables[position] and not warehouse.pending.get(position):
+            if warehouse.graph.tables[position] and not warehouse.updates.pending.get(position):
                 self._finish(warehouse, position)  # loaded by someone else's batch
             else:
                 heapq.heappush(self._heads, (number, plan.places[position], position))

@@ -78,4 +78,4 @@ class GroupAndRun(Myopic):
     @staticmethod
     def _period(warehouse: Warehouse, table: int) -> float:
         declared = warehouse.periods.get(table)
-        return max(warehouse.gaps.get(table, ()), default=0.0) if declared is None else declared
+        return max(warehouse.updates.gaps.get(table, ()), default=0.0) if declared is None else declared

@@ -12,7 +12,7 @@ class Myopic(Ranked):
     """The earliest update that is not held, among what may start."""
 
     def key(self, warehouse: Warehouse, position: int) -> float:
-        waiting = warehouse.pending.get(position)
+        waiting = warehouse.updates.pending.get(position)
         return -(waiting[0].release if waiting else warehouse.missing[position])
 
     def impact(self, warehouse: Warehouse, position: int, now: float) -> float:

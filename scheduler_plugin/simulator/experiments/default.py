@@ -74,7 +74,7 @@ def figures(scenario: Scenario, policies: Mapping[str, type[Policy]], seeds: ran
 def measured(load: dict[str, object], policy: Policy) -> dict[str, float]:
     """The four measures of one run. GroupAndRun may have no slot for a group; that is as bad as can be."""
     drive, metrics = mixed.run(load, policy)
-    if any(drive.warehouse.pending.values()):
+    if any(drive.warehouse.updates.pending.values()):
         return {measure: -math.inf if measure == "qod" else math.inf for measure in MEASURES}
     return {measure: float(str(metrics[measure])) for measure in MEASURES}
 
