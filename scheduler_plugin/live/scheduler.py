@@ -5,9 +5,9 @@ its predecessor knew. Nothing here touches the database or a clock.
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from scheduler_plugin.brain import (
@@ -28,6 +28,7 @@ from scheduler_plugin.brain.costs import CostHistory
 from scheduler_plugin.brain.demands import Demand, Demands, Ended
 from scheduler_plugin.brain.weighing import Weighed, weigh
 from scheduler_plugin.catalog.rows import FIRST_COST, FIRST_COST_PER_UPDATE, declared
+from scheduler_plugin.live.changes import Changes
 from scheduler_plugin.live.deciding import decide, may_start
 from scheduler_plugin.live.holds import FAILING, OLDER, PARENT_BLOCKED, PAUSED, Holds, Override, Trouble, told
 from scheduler_plugin.live.slots import Slots
@@ -60,6 +61,7 @@ class Scheduler:
         self.settings = catalog.settings
         self.rows: dict[str, ObjectRow] = {row.name: row for row in catalog.objects}
         self.warehouse = Warehouse(declared(catalog), slots=int(catalog.settings["slots"]), since=since)
+        self._freshness = Changes(self.warehouse)
         self.policy_name: str = catalog.settings["policy"]["name"]
         self.policy = Slots(catalog.settings, self.rows)
         self.running: dict[str, Running] = {}
@@ -92,7 +94,6 @@ class Scheduler:
         self.hot: Sequence[str] = ()
         #: View -> how far its parents had come when it was last run in idle time; not from the log either.
         self.kept_ready: dict[str, float] = {}
-        self._told: dict[str, tuple[bool, float]] = {}
         #: The policy of the catalog that the log last told of.
         self.policy_told: Mapping[str, Any] | None = None
 
@@ -145,7 +146,7 @@ class Scheduler:
                 end(logged.body["demand"])
         if self.demands.open:
             self._note(self.demands.met(self.warehouse), logged.at)
-        return list(self._changes(name, logged.at))
+        return list(self._freshness.below(name, logged.at))
 
     def _change_policy(self, logged: LoggedEvent) -> None:
         """A policy begins with what waits when it is chosen: FIFO has no queue of what another one has done before."""
@@ -157,8 +158,7 @@ class Scheduler:
 
     def standing(self, at: datetime) -> list[Change]:
         """Every object as it stands."""
-        self._told.clear()
-        return [change for name in self.rows for change in self._change(name, at)]
+        return self._freshness.standing(at)
 
     def _demanded(self, name: str, logged: LoggedEvent) -> None:
         body = logged.body
@@ -322,29 +322,6 @@ class Scheduler:
 
     def _apply(self, event: Event) -> None:
         self.warehouse.apply(event)
-
-    # What became of freshness -----------------------------------------------------------------------------------
-
-    def _changes(self, name: str, at: datetime) -> Iterator[Change]:
-        """What an event on `name` changed: itself, and below it as far as anything did."""
-        graph = self.warehouse.graph
-        below = [graph.index[name]]
-        seen = set(below)
-        for position in below:  # grows while it is read
-            changed = list(self._change(graph.names[position], at))
-            yield from changed
-            if changed:
-                fresh_children = [each for each in graph.children[position] if each not in seen]
-                seen.update(fresh_children)
-                below.extend(fresh_children)
-
-    def _change(self, name: str, at: datetime) -> Iterator[Change]:
-        current_to = self.warehouse.current_to[self.warehouse.number(name)]
-        state = (self.warehouse.is_fresh(name), current_to)
-        if self._told.get(name) != state:
-            self._told[name] = state
-            until = datetime.fromtimestamp(current_to, UTC) if math.isfinite(current_to) else None
-            yield Change(object=name, at=at, fresh=state[0], current_to=until)
 
     # Deciding ---------------------------------------------------------------------------------------------------
 
