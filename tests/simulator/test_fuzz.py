@@ -146,7 +146,7 @@ def mutated(workload, dice):
         elif type(node[key]) in (int, float) and dice.random() < 0.6:
             node[key] = dice.choice([each for each in ODD if type(each) in (int, float)])
         else:
-            node[key] = dice.choice(ODD)
+            node[key] = copy.deepcopy(dice.choice(ODD))
     return workload
 
 
