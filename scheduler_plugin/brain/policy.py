@@ -83,6 +83,9 @@ class Policy(ABC):
         self.members = None if members is None else frozenset(members)
         #: How many slots it fills; None means all of the warehouse's.
         self.slots = slots
+        #: What it was asked about last, and has heard of since.
+        self._warehouse: Warehouse | None = None
+        self._watch: Watch | None = None
         self.params: dict[str, float] = dict(self.PARAMS)
         for name, value in (params or {}).items():
             if name not in self.PARAMS:
@@ -186,17 +189,7 @@ class Ranked(Policy):
     That lets it keep lazy heaps: a decision costs what changed since the last one, not the size of the warehouse.
     """
 
-    def __init__(
-        self,
-        params: Mapping[str, str] | None = None,
-        *,
-        members: Collection[str] | None = None,
-        slots: int | None = None,
-    ) -> None:
-        super().__init__(params, members=members, slots=slots)
-        self._warehouse: Warehouse | None = None
-        self._watch: Watch | None = None
-        self._lanes: dict[float, Lane] = {}
+    _lanes: dict[float, Lane]
 
     @abstractmethod
     def key(self, warehouse: Warehouse, position: int) -> float:
@@ -252,8 +245,4 @@ def _state(warehouse: Warehouse, position: int) -> str:
     if position in warehouse.held:
         return "held"
     dirty = warehouse.dirty(position)
-    if dirty:
-        return f"waits for {dirty} stale ancestor{'s' if dirty > 1 else ''}"
-    if position not in warehouse.ready:
-        return "waits for an update that arrived earlier"
-    return "ready"
+    return f"waits for {dirty} stale ancestor{'s' if dirty > 1 else ''}" if dirty else "ready"

@@ -211,11 +211,9 @@ class Scheduler:
             self.hold(name, OLDER, at)
 
     def _finished(self, name: str, logged: LoggedEvent) -> None:
-        at, job = logged.at.timestamp(), self.running.pop(name, None)
+        at = logged.at.timestamp()
+        job = self._ended(name, at)
         if job is None:
-            return
-        if not job.counts:
-            self._release(name, OLDER, at)
             return
         self._apply(JobFinished(object=name, at=at))
         self.demands.job_ended(name)
@@ -231,12 +229,18 @@ class Scheduler:
         self._release(name, FAILING, at)
         self._learn_cost(name, at, float(logged.body["slot_seconds"]), job.updates)
 
+    def _ended(self, name: str, at: float) -> Running | None:
+        """The job that ended; None when its result proves nothing."""
+        job = self.running.pop(name, None)
+        if job is None or job.counts:
+            return job
+        self._release(name, OLDER, at)
+        return None
+
     def _failed(self, name: str, logged: LoggedEvent) -> None:
-        at, job = logged.at.timestamp(), self.running.pop(name, None)
+        at = logged.at.timestamp()
+        job = self._ended(name, at)
         if job is None:
-            return
-        if not job.counts:
-            self._release(name, OLDER, at)
             return
         self._apply(JobFailed(object=name, at=at))
         self._note(self.demands.job_ended(name, failed=True), logged.at)

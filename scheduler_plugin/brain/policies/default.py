@@ -17,7 +17,7 @@ picks the few objects that are looked at closely, so a decision costs the same i
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from scheduler_plugin.brain import events
@@ -25,7 +25,7 @@ from scheduler_plugin.brain.lane import Lane
 from scheduler_plugin.brain.policy import Candidate, Choice, Policy
 from scheduler_plugin.brain.promises import NO_LIMITS, Promise, Promises, Verdict
 from scheduler_plugin.brain.rhythm import Rhythm
-from scheduler_plugin.brain.warehouse import Warehouse, Watch
+from scheduler_plugin.brain.warehouse import Warehouse
 
 #: What lacks an update for longer than this many runs of everything is overdue.
 PASSES = 8.0
@@ -95,17 +95,6 @@ class Worth(NamedTuple):
 
 class Freshest(Policy):
     """Overdue objects, long stale spells, late tables, then value per slot-second."""
-
-    def __init__(
-        self,
-        params: Mapping[str, str] | None = None,
-        *,
-        members: Collection[str] | None = None,
-        slots: int | None = None,
-    ) -> None:
-        super().__init__(params, members=members, slots=slots)
-        self._warehouse: Warehouse | None = None
-        self._watch: Watch | None = None
 
     def choose(self, warehouse: Warehouse, now: float, free_slots: Sequence[int]) -> list[Choice]:
         moment = self._moment(warehouse, now)

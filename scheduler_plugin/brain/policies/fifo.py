@@ -9,14 +9,14 @@ job of that object waits, and the update's jobs above it are done.
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from scheduler_plugin.brain import events
 from scheduler_plugin.brain.graph import Graph
 from scheduler_plugin.brain.policy import Choice, Policy
-from scheduler_plugin.brain.warehouse import Warehouse, Watch
+from scheduler_plugin.brain.warehouse import Warehouse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,17 +65,6 @@ class Fifo(Policy):
     """The oldest work first, one job per update and object."""
 
     runs_dirty = True
-
-    def __init__(
-        self,
-        params: Mapping[str, str] | None = None,
-        *,
-        members: Collection[str] | None = None,
-        slots: int | None = None,
-    ) -> None:
-        super().__init__(params, members=members, slots=slots)
-        self._warehouse: Warehouse | None = None
-        self._watch: Watch | None = None
 
     def choose(self, warehouse: Warehouse, now: float, free_slots: Sequence[int]) -> list[Choice]:
         self._catch_up(warehouse)
