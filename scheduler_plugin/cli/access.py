@@ -12,8 +12,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
+from scheduler_plugin.cli.ledger import ledger
 from scheduler_plugin.cli.main import UserError
-from scheduler_plugin.services.settings import Settings
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,15 +26,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from scheduler_plugin.live.access_log import reads_of
     from scheduler_plugin.store import accesses, objects
-    from scheduler_plugin.store.database import Database
 
     if (options.object is None) == (options.log is None):
         raise UserError("name an object, or give a log of queries with --log", exit_code=2)
     if options.count < 1:
         raise UserError(f"--count is at least 1, not {options.count}", exit_code=2)
-    database = Database(Settings.load().database_url)
-    try:
-        passed_over = 0
+    passed_over = 0
+    with ledger() as database:
         if options.log is None:
             counted = Counter({options.object: options.count})
         else:
@@ -45,11 +43,10 @@ def run(options: argparse.Namespace) -> int:
                     counted, passed_over = reads_of(lines, known)
             except OSError as error:
                 raise UserError(f"cannot read {options.log}: {error.strerror}") from None
-        accesses.count(database, counted)
-    except LookupError as error:
-        raise UserError(f"{error}; `freshet status` lists them.") from None
-    finally:
-        database.close()
+        try:
+            accesses.count(database, counted)
+        except LookupError as error:
+            raise UserError(f"{error}; `freshet status` lists them.") from None
     if options.json:
         print(json.dumps({"counted": dict(sorted(counted.items())), "lines_passed_over": passed_over}, indent=2))
     else:

@@ -1,12 +1,10 @@
 """List what was decided, the newest first: why, what became of it, and what it cost."""
 
 import argparse
-import json
-from dataclasses import asdict
-from datetime import datetime
 
+from scheduler_plugin.cli.ledger import ledger, print_json
 from scheduler_plugin.cli.table import table
-from scheduler_plugin.cli.when import ledger, moment
+from scheduler_plugin.cli.when import moment
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
     with ledger() as database:
         found = latest_decisions(database, options.limit, object=options.object, since=since)
     if options.json:
-        print(json.dumps([asdict(each) for each in found], indent=2, default=_plain))
+        print_json(found)
         return 0
     rows = [
         (
@@ -40,7 +38,3 @@ def run(options: argparse.Namespace) -> int:
     right = ("id", "cost", "impact")
     print(table(("id", "at", "object", "outcome", "cost", "impact", "why"), rows, right=right))
     return 0
-
-
-def _plain(value: object) -> object:
-    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -2,29 +2,41 @@
 
 import getpass
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from datetime import datetime
-from typing import Any
-
-from sqlalchemy.exc import DBAPIError
+from typing import TYPE_CHECKING, Any
 
 from scheduler_plugin.cli.main import UserError
 from scheduler_plugin.services.settings import Settings
-from scheduler_plugin.store.database import Database
+
+if TYPE_CHECKING:
+    from scheduler_plugin.store.database import Database
 
 
 @contextmanager
-def ledger() -> Iterator[Database]:
+def ledger() -> "Iterator[Database]":
+    from scheduler_plugin.store.database import Database
+
     database = Database(Settings.load().database_url)
     try:
-        yield database
-    except DBAPIError as error:
-        words = str(error.orig).strip().splitlines()[0]
-        raise UserError(f"the ledger cannot be used ({words}). `freshet up` starts it.") from error
+        with there():
+            yield database
     finally:
         database.close()
+
+
+@contextmanager
+def there() -> Iterator[None]:
+    """Says what to do when the ledger does not answer."""
+    from sqlalchemy.exc import DBAPIError
+
+    try:
+        yield
+    except DBAPIError as error:
+        words = str(error.orig).strip().splitlines()[0]
+        raise UserError(f"the ledger cannot be used ({words}): `freshet up` starts or mends it.") from error
 
 
 def me() -> str:
@@ -32,9 +44,12 @@ def me() -> str:
     return getpass.getuser()
 
 
-def print_json(items: Sequence[Any]) -> None:
-    print(json.dumps([asdict(each) for each in items], indent=2, default=plain))
+def print_json(found: Any) -> None:
+    print(json.dumps(found, indent=2, default=plain))
 
 
-def plain(value: object) -> object:
+def plain(value: Any) -> object:
+    """What JSON has no word for: a dataclass by its fields, a time in ISO's way."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
     return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -1,11 +1,10 @@
 """Start no new jobs on an object, a group or everything, until `freshet resume`. What runs goes on to its end."""
 
 import argparse
-import getpass
 import time
 
+from scheduler_plugin.cli.ledger import ledger, me
 from scheduler_plugin.cli.main import UserError
-from scheduler_plugin.cli.when import ledger
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     with ledger() as database:
         objects = chosen(database, options)
         try:
-            controls.pause(database, objects, who=getpass.getuser(), why=options.why)
+            controls.pause(database, objects, who=me(), why=options.why)
         except LookupError as error:
             raise UserError(str(error)) from None
         print(f"Paused: {told(objects)}. `freshet resume` undoes it.")

@@ -7,15 +7,13 @@ says how fresh it is, per object, and which versions were read.
 """
 
 import argparse
-import getpass
-import json
 import sys
-from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any
 
+from scheduler_plugin.cli.ledger import me, print_json, there
 from scheduler_plugin.cli.main import UserError
 from scheduler_plugin.cli.table import duration, table
+from scheduler_plugin.cli.when import moment
 from scheduler_plugin.services.settings import Settings
 
 NOT_IN_TIME = 4
@@ -26,7 +24,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--deadline", metavar="30s", help="when the answer is of no use any more")
     parser.add_argument("--max-staleness", metavar="60s", help="the answer must have been true so recently")
     parser.add_argument("--prefer", type=float, metavar="0..1", help="how much freshness is worth waiting for")
-    parser.add_argument("--as-of", metavar="TIME", help="read what was true then (ISO 8601; without a zone UTC)")
+    parser.add_argument(
+        "--as-of", metavar="TIME", help="read what was true then: 14:05, 2026-01-31T14:05:00Z, or 10m (ago)"
+    )
     parser.add_argument(
         "--version", action="append", default=[], metavar="OBJECT=N", help="read this version of an object"
     )
@@ -43,27 +43,28 @@ def run(options: argparse.Namespace) -> int:
         raise UserError(f"--prefer is a number from 0 to 1, not {options.prefer:g}", exit_code=2)
     asked = Asked(
         sql=options.sql,
-        by=options.by or getpass.getuser(),
+        by=options.by or me(),
         deadline=_seconds("--deadline", options.deadline),
         max_staleness=_seconds("--max-staleness", options.max_staleness),
         prefer=options.prefer,
-        as_of=_time(options.as_of),
+        as_of=moment(options.as_of) if options.as_of else None,
         at_versions=dict(map(_version, options.version)),
         most_rows=options.limit,
     )
     try:
-        answer = ask(Settings.load(), asked)
+        with there():
+            answer = ask(Settings.load(), asked)
     except ConfinedError as error:
         raise UserError(f"the SQL is refused: {error}", exit_code=2) from None
     except CannotMeetError as error:
         if options.json:
-            print(json.dumps({"query": error.query, "refused": str(error), "possible": error.possible}, indent=2))
+            print_json({"query": error.query, "refused": str(error), "possible": error.possible})
             return NOT_IN_TIME
         raise UserError(str(error), exit_code=NOT_IN_TIME) from None
     except LookupError as error:
         raise UserError(str(error)) from None
     if options.json:
-        print(json.dumps(asdict(answer), indent=2, default=str))
+        print_json(answer)
         return 0
     if answer.rows:
         print(table(answer.columns, [["-" if cell is None else cell for cell in row] for row in answer.rows]))
@@ -91,16 +92,6 @@ def _seconds(option: str, words: str | None) -> float | None:
         return None if words is None else values.duration(words)
     except ValueError as error:
         raise UserError(f"{option}: {error}", exit_code=2) from None
-
-
-def _time(words: str | None) -> datetime | None:
-    if words is None:
-        return None
-    try:
-        time = datetime.fromisoformat(words)
-    except ValueError:
-        raise UserError(f"--as-of: {words!r} is no time like 2026-01-31T12:00:00+00:00", exit_code=2) from None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _version(words: str) -> tuple[str, int]:

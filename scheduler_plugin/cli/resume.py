@@ -1,11 +1,10 @@
 """Let jobs start again on what `freshet pause` stopped. What is paused in Airflow's own UI stays so."""
 
 import argparse
-import getpass
 
+from scheduler_plugin.cli.ledger import ledger, me
 from scheduler_plugin.cli.main import UserError
 from scheduler_plugin.cli.pause import chosen, target, told
-from scheduler_plugin.cli.when import ledger
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +18,7 @@ def run(options: argparse.Namespace) -> int:
     with ledger() as database:
         objects = chosen(database, options)
         try:
-            controls.resume(database, objects, who=getpass.getuser(), why=options.why)
+            controls.resume(database, objects, who=me(), why=options.why)
         except LookupError as error:
             raise UserError(str(error)) from None
     print(f"Resumed: {told(objects)}.")

@@ -5,13 +5,10 @@ nothing to run, and a virtual view is never run: for these it means "until it ho
 """
 
 import argparse
-import getpass
-import json
 import time
-from dataclasses import asdict
 
+from scheduler_plugin.cli.ledger import ledger, me, print_json
 from scheduler_plugin.cli.main import UserError
-from scheduler_plugin.services.settings import Settings
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,22 +21,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from scheduler_plugin.store import demands
-    from scheduler_plugin.store.database import Database
 
-    database = Database(Settings.load().database_url)
-    try:
+    with ledger() as database:
         try:
-            identity = demands.demand(database, options.object, by=options.by or getpass.getuser(), why=options.why)
+            identity = demands.demand(database, options.object, by=options.by or me(), why=options.why)
         except LookupError as error:
             raise UserError(f"{error}; `freshet status` lists them.") from None
         (told,) = demands.reports(database, only=[identity])
         while options.wait and told.ended_at is None:
             time.sleep(0.2)
             (told,) = demands.reports(database, only=[identity])
-    finally:
-        database.close()
     if options.json:
-        print(json.dumps(asdict(told), indent=2, default=str))
+        print_json(told)
     elif told.outcome is None:
         print(f"Demand {told.id}: {told.object} goes first from now on, with what it needs. `freshet status` shows it.")
     else:

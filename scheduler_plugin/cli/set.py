@@ -2,10 +2,10 @@
 `--limit catalog` takes it back at once."""
 
 import argparse
-import getpass
 
+from scheduler_plugin.cli.ledger import ledger, me
 from scheduler_plugin.cli.main import UserError
-from scheduler_plugin.cli.when import ledger, moment, span
+from scheduler_plugin.cli.when import moment, span
 
 TAKE_BACK = "catalog"
 
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
                     what,  # type: ignore[arg-type]
                     value,
                     until=until,
-                    who=getpass.getuser(),
+                    who=me(),
                     why=options.why,
                 )
             except LookupError as error:

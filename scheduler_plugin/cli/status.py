@@ -4,12 +4,10 @@ The exit code is 0 when every service is up, 3 otherwise.
 """
 
 import argparse
-import json
 import sys
-from dataclasses import asdict
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from scheduler_plugin.cli.ledger import print_json
 from scheduler_plugin.cli.table import duration, table
 from scheduler_plugin.services import ServiceError, stack
 from scheduler_plugin.services.settings import Settings
@@ -33,12 +31,12 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         told: dict[str, Any] = {
             "home": str(settings.home.root),
-            "services": [asdict(item) for item in services],
-            "board": asdict(board) if board else None,
-            "files": [asdict(each) for each in files],
+            "services": services,
+            "board": board,
+            "files": files,
             "trouble": trouble,
         }
-        print(json.dumps(told, indent=2, default=_plain))
+        print_json(told)
     else:
         print(_services(services, settings))
         print()
@@ -85,7 +83,3 @@ def _show(board: "Board") -> None:
         return
     # Without a terminal nothing says how wide a line may be; let nothing be cut off.
     Console(width=None if sys.stdout.isatty() else 160, highlight=False).print(render(board, title="freshet"))
-
-
-def _plain(value: object) -> object:
-    return value.isoformat() if isinstance(value, datetime) else str(value)

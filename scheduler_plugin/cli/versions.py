@@ -5,13 +5,11 @@ old one with `freshet query ... --as-of TIME`, or `--version OBJECT=SNAPSHOT`, w
 """
 
 import argparse
-import json
-from dataclasses import asdict
 from datetime import datetime
 
+from scheduler_plugin.cli.ledger import ledger, print_json
 from scheduler_plugin.cli.main import UserError
 from scheduler_plugin.cli.table import table
-from scheduler_plugin.services.settings import Settings
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,17 +20,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from scheduler_plugin.store import versions
-    from scheduler_plugin.store.database import Database
 
-    database = Database(Settings.load().database_url)
-    try:
-        found = versions.history(database, options.object, limit=options.limit)
-    except LookupError as error:
-        raise UserError(f"{error}; `freshet status` lists them.") from None
-    finally:
-        database.close()
+    with ledger() as database:
+        try:
+            found = versions.history(database, options.object, limit=options.limit)
+        except LookupError as error:
+            raise UserError(f"{error}; `freshet status` lists them.") from None
     if options.json:
-        print(json.dumps([asdict(each) for each in found], indent=2, default=str))
+        print_json(found)
         return 0
     if not found:
         print(f"{options.object} has no version yet: nothing has been loaded or refreshed.")

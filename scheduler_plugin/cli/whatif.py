@@ -5,9 +5,10 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+from scheduler_plugin.cli.ledger import ledger
 from scheduler_plugin.cli.main import UserError
 from scheduler_plugin.cli.table import table
-from scheduler_plugin.cli.when import ledger, moment
+from scheduler_plugin.cli.when import moment
 
 if TYPE_CHECKING:
     from scheduler_plugin.live.whatif import WhatIf

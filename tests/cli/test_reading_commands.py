@@ -1,5 +1,7 @@
 """`query`, `versions`, `run` and `access` at the keyboard: what is wrong is said before anything is asked."""
 
+from pathlib import Path
+
 import pytest
 
 from scheduler_plugin.cli.main import main
@@ -11,7 +13,7 @@ from scheduler_plugin.cli.main import main
         (["query", "SELECT 1", "--prefer", "2"], "--prefer is a number from 0 to 1"),
         (["query", "SELECT 1", "--deadline", "soon"], "--deadline"),
         (["query", "SELECT 1", "--max-staleness", "0s"], "--max-staleness"),
-        (["query", "SELECT 1", "--as-of", "yesterday"], "'yesterday' is no time"),
+        (["query", "SELECT 1", "--as-of", "yesterday"], "`yesterday` is not a time"),
         (["query", "SELECT 1", "--version", "flights"], "--version takes OBJECT=N"),
         (["access"], "name an object, or give a log"),
         (["access", "board", "--log", "x"], "name an object, or give a log"),
@@ -23,12 +25,40 @@ def test_a_mistake_is_named(words: list[str], said: str, capsys: pytest.CaptureF
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "v"],
+        ["query", "SELECT 1"],
+        ["versions", "v"],
+        ["access", "v"],
+        ["explain", "v"],
+        ["decisions"],
+        ["whatif"],
+        ["pause", "v"],
+        ["resume", "v"],
+        ["set", "v", "--limit", "catalog"],
+        ["announce", "flights", "x.csv"],
+        ["quarantine", "list"],
+        ["backfill", "list"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_ledger_that_does_not_answer_is_said_in_one_line(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FRESHET_HOME", str(tmp_path))
+    monkeypatch.setenv("FRESHET_DATABASE_URL", "postgresql://nobody@localhost:1/nowhere")
+    assert main(words) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"freshet {words[0]}: the ledger cannot be used")
+    assert len(said.splitlines()) == 1
+
+
 @pytest.mark.services
 def test_objects_are_run_read_and_counted_by_name(
-    database: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: object
+    database: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    from pathlib import Path
-
     from scheduler_plugin.store import objects
     from scheduler_plugin.store.database import Database
     from tests.store.conftest import TABLE, VIEW
@@ -40,7 +70,7 @@ def test_objects_are_run_read_and_counted_by_name(
     assert '"object": "v"' in capsys.readouterr().out
     assert main(["versions", "t"]) == 0
     assert "t has no version yet" in capsys.readouterr().out
-    log = Path(str(tmp_path)) / "queries.log"
+    log = tmp_path / "queries.log"
     log.write_text("SELECT * FROM v\nnothing\n")
     assert main(["access", "--log", str(log), "--json"]) == 0
     assert '"v": 1' in capsys.readouterr().out
