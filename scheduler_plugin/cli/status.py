@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
         }
         print_json(told)
     else:
-        print(_services(services, settings))
+        print(_services(services))
         print()
         _show(board) if board else print(trouble)
     return 0 if set(states.values()) == {"up"} else NOT_ALL_UP
@@ -68,7 +68,7 @@ def _board(settings: Settings) -> "tuple[Board | None, list[FileCounts], str | N
         return None, [], str(error)
 
 
-def _services(services: list[stack.ServiceStatus], settings: Settings) -> str:
+def _services(services: list[stack.ServiceStatus]) -> str:
     rows = [(item.service, item.state, item.address or "-", item.pid or "-", duration(item.age)) for item in services]
     return table(("service", "state", "address", "pid", "for"), rows, right=("pid", "for"))
 

@@ -28,8 +28,6 @@ from scheduler_plugin.services.process import Record
 
 SERVICE = "postgres"
 PREFERRED_PORT = 54320
-#: Airflow's metadata and the `freshet` schema, apart.
-DATABASES = ("airflow", "freshet")
 #: Where the unprivileged user's data goes when it cannot reach the home; the first that can be written.
 ELSEWHERE = (Path("/var/lib/freshet"), Path("/var/tmp/freshet"))
 OPTIONS = (

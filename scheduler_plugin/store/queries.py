@@ -14,7 +14,6 @@ from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.lease import require_epoch
 from scheduler_plugin.store.models import Cost, Demand, Query
 
-ACTIVE = ("waiting", "ready", "running")
 #: A reader without a sign of life for this long is gone.
 GONE_AFTER = timedelta(seconds=10)
 #: How many of an object's latest jobs tell what the next will take.

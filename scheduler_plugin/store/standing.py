@@ -14,7 +14,6 @@ from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.models import (
     OPEN_STATES,
     Access,
-    Cost,
     Decision,
     DecisionState,
     Event,
@@ -54,8 +53,6 @@ class Standing:
     #: The newest version.
     rows: int | None
     committed_at: datetime | None
-    #: Slot-seconds of the newest finished job.
-    last_cost: float | None
     #: How the newest decision that ended did so.
     last_error: str | None
     reads: int
@@ -97,7 +94,6 @@ def whole(database: Database) -> Whole:
         .limit(1)
         .lateral()
     )
-    cost = select(Cost.slot_seconds).where(Cost.object == Object.name).order_by(Cost.at.desc()).limit(1).lateral()
     ended = (
         select(Decision.error)
         .where(Decision.object == Object.name, Decision.state.in_((DecisionState.DONE, DecisionState.FAILED)))
@@ -141,7 +137,6 @@ def whole(database: Database) -> Whole:
             open_decision.c.decided_at,
             version.c.rows,
             version.c.committed_at,
-            cost.c.slot_seconds.label("last_cost"),
             ended.c.error.label("last_error"),
             func.coalesce(reads.c.reads, 0).label("reads"),
             func.coalesce(reads.c.met, 0).label("reads_met_fresh"),
@@ -158,7 +153,6 @@ def whole(database: Database) -> Whole:
         .outerjoin(open_decision, open_decision.c.object == Object.name)
         .outerjoin(quality, quality.c.table_name == Object.name)
         .outerjoin(version, true())
-        .outerjoin(cost, true())
         .outerjoin(ended, true())
         .where(Object.removed_at.is_(None), Object.kind != "backfill")
         .order_by(Object.position)
