@@ -154,3 +154,5 @@ if __name__ == "__main__":
         main()
     except KeyboardInterrupt:
         sys.exit("\nfreshet: interrupted; run the command again to finish the installation")
+    except OSError as error:  # a full disk, a folder of somebody else's, a file in the way
+        sys.exit(f"freshet: the installation stopped: {error}. Run the command again once that is put right.")
