@@ -38,7 +38,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("freshet")
 
 #: How long a service may take on a machine that does much else; a limit against hanging, not a measure.
-PATIENCE_SECONDS = 180.0
+PATIENCE_SECONDS = 420.0
 
 
 def settings_in(root: Path, **given: str) -> Settings:
@@ -47,11 +47,13 @@ def settings_in(root: Path, **given: str) -> Settings:
     return Settings.load({**others, "FRESHET_HOME": str(root), **given})
 
 
-def wait_until(ready: Callable[[], object]) -> None:
+def until(what: str, ready: Callable[[], Any]) -> Any:
+    """What `ready` answers as soon as it is something; fails with `what` was waited for."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not ready():
-        assert time.monotonic() < deadline, "waited in vain"
+    while not (found := ready()):
+        assert time.monotonic() < deadline, f"waited in vain: {what}"
         time.sleep(0.1)
+    return found
 
 
 def freshet(settings: Settings, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -105,7 +107,7 @@ def postgres(shared_settings: Settings) -> Settings:
     record = Record.read(shared_settings.home, postgres_service.SERVICE)
     if record is None or not record.alive:
         postgres_service.start(shared_settings.home)
-    wait_until(lambda: postgres_service.ready(shared_settings.database_url))
+    until("Postgres answers", lambda: postgres_service.ready(shared_settings.database_url))
     return shared_settings
 
 
@@ -156,7 +158,7 @@ def spark_remote(shared_settings: Settings) -> str:
     record = Record.read(shared_settings.home, spark_service.SERVICE)
     if record is None or not record.alive:
         record = spark_service.start(shared_settings.home)
-    wait_until(lambda: process.listens(record))
+    until("Spark listens", lambda: process.listens(record))
     return shared_settings.spark_remote
 
 

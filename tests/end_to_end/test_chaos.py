@@ -1,7 +1,5 @@
 """A short chaos on services of its own: nothing is lost, nothing is doubled, work goes on, and people are told."""
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,12 +9,11 @@ from scheduler_plugin.chaos.run import chaos
 from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import reports
 from scheduler_plugin.store.database import Database
+from tests.conftest import until
 from tests.live import notifier
 
 pytestmark = pytest.mark.services
 
-#: Against hanging on a busy machine; not a measure.
-PATIENCE_SECONDS = 240.0
 ALERTS = """
 alerts:
   somebody:
@@ -24,13 +21,6 @@ alerts:
     arguments: {{path: {told}, text: "{{{{ event }}}} {{{{ incident.kind }}}} of {{{{ incident.object }}}}"}}
     kinds: [silent_feed]
 """
-
-
-def until(what: str, ready: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not ready():
-        assert time.monotonic() < deadline, f"waited in vain: {what}"
-        time.sleep(0.2)
 
 
 def test_every_row_is_there_once_after_kills_and_mistakes(

@@ -19,7 +19,7 @@ from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import reports
 from scheduler_plugin.store.database import Database
 from spark_jobs.tables import Tables
-from tests.conftest import wait_until
+from tests.conftest import until
 
 pytestmark = pytest.mark.services
 
@@ -71,7 +71,9 @@ def test_every_row_is_there_once_after_the_loop_was_killed_at_each_step(stack: S
 
     database = Database(stack.database_url)
     try:
-        wait_until(lambda: all(each.fresh and each.running is None for each in reports.board(database).objects))
+        until(
+            "all is fresh", lambda: all(each.fresh and each.running is None for each in reports.board(database).objects)
+        )
         (files,) = (each for each in reports.files(database) if each.table == "airlines")
     finally:
         database.close()

@@ -1,7 +1,7 @@
 """The whole path on the real services: a file lands, its table is loaded, its views are refreshed, people interfere."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -15,18 +15,9 @@ from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import reports
 from scheduler_plugin.store.database import Database
 from spark_jobs.tables import Tables
+from tests.conftest import until
 
 pytestmark = pytest.mark.services
-
-#: Against hanging on a busy machine; not a measure.
-PATIENCE_SECONDS = 240.0
-
-
-def until(what: str, ready: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not ready():
-        assert time.monotonic() < deadline, f"waited in vain: {what}"
-        time.sleep(0.2)
 
 
 @pytest.fixture(scope="module")

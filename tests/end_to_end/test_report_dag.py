@@ -10,7 +10,8 @@ import pytest
 from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import queries, reports
 from scheduler_plugin.store.database import Database
-from tests.web.conftest import person, until
+from tests.conftest import until
+from tests.web.conftest import person
 
 pytestmark = pytest.mark.services
 

@@ -1,7 +1,6 @@
 """What people start in Airflow, on the real services: a backfill by its form, and upkeep."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,9 @@ import pytest
 from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import backfills, reports
 from scheduler_plugin.store.database import Database
+from tests.conftest import until
 
 pytestmark = pytest.mark.services
-
-#: Against hanging on a busy machine; not a measure.
-PATIENCE_SECONDS = 420.0
-
-
-def until(what: str, ready: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not ready():
-        assert time.monotonic() < deadline, f"waited in vain: {what}"
-        time.sleep(0.3)
 
 
 @pytest.fixture

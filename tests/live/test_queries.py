@@ -20,7 +20,7 @@ from scheduler_plugin.live.scheduler import Scheduler
 from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import arrivals, decisions, demands, freshness, lease, objects, queries, versions
 from scheduler_plugin.store.database import Database
-from tests.conftest import settings_in
+from tests.conftest import settings_in, until
 
 pytestmark = pytest.mark.services
 
@@ -131,10 +131,7 @@ class Running:
 
     def settle(self) -> None:
         """Until everything is fresh."""
-        until = time.monotonic() + 120
-        while versions.behind(self.database) or len(self.versions()) < 4:
-            assert time.monotonic() < until, "the loop does not come to rest"
-            time.sleep(0.05)
+        until("the loop rests", lambda: not versions.behind(self.database) and len(self.versions()) == 4)
 
     def versions(self) -> set[str]:
         found = {name: versions.history(self.database, name) for name in ("orders", "shops", "totals", "cities")}

@@ -13,7 +13,7 @@ import pytest
 from scheduler_plugin.services import postgres, process, spark
 from scheduler_plugin.services.process import Record
 from scheduler_plugin.services.settings import Settings
-from tests.conftest import wait_until
+from tests.conftest import until
 
 pytestmark = pytest.mark.services
 
@@ -161,10 +161,10 @@ def kill(settings: Settings, service: str) -> None:
     record = Record.read(settings.home, service)
     assert record is not None
     os.kill(record.pid, signal.SIGKILL)
-    wait_until(lambda: not record.alive)
+    until("the server is gone", lambda: not record.alive)
     if service == postgres.SERVICE:
         postgres.start(settings.home)
-        wait_until(lambda: postgres.ready(settings.database_url))
+        until("Postgres answers", lambda: postgres.ready(settings.database_url))
     else:
         begun = spark.start(settings.home)
-        wait_until(lambda: process.listens(begun))
+        until("Spark listens", lambda: process.listens(begun))

@@ -3,8 +3,7 @@
 import os
 import shutil
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,8 @@ import pytest
 from scheduler_plugin.services.airflow import VIEWER
 from scheduler_plugin.services.home import Secrets
 from scheduler_plugin.services.settings import Settings
+from tests.conftest import until
 
-#: Against hanging on a busy machine; not a measure.
-PATIENCE_SECONDS = 240.0
 BROWSER_WORDS = [
     "--headless",
     "--no-sandbox",
@@ -27,17 +25,8 @@ BROWSER_WORDS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-
-
+#: Against hanging on a busy machine; not a measure.
 MILLISECONDS = 120_000.0
-
-
-def until(what: str, ready: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (found := ready()):
-        assert time.monotonic() < deadline, f"waited in vain: {what}"
-        time.sleep(0.3)
-    return found
 
 
 def passwords(stack: Settings) -> dict[str, str]:

@@ -13,7 +13,8 @@ from scheduler_plugin.store import backfill_plan, backfills, quarantine
 from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.models import Action, Event, EventKind, QuarantinedRow
 from spark_jobs.tables import Tables
-from tests.web.conftest import Window, until
+from tests.conftest import until
+from tests.web.conftest import Window
 
 pytestmark = pytest.mark.services
 

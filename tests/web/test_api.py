@@ -14,7 +14,7 @@ from pyarrow import parquet
 from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import demands
 from scheduler_plugin.store.database import Database
-from tests.web.conftest import until
+from tests.conftest import until
 
 pytestmark = pytest.mark.services
 

@@ -8,7 +8,8 @@ import pytest
 
 from scheduler_plugin.services.airflow import VIEWER
 from scheduler_plugin.services.settings import Settings
-from tests.web.conftest import Window, until
+from tests.conftest import until
+from tests.web.conftest import Window
 
 pytestmark = pytest.mark.services
 

@@ -13,7 +13,7 @@ from scheduler_plugin.store.models import Freshness
 from scheduler_plugin.web.desk import Desk, Snapshot
 from scheduler_plugin.web.neighbourhood import MOST_NODES, neighbourhood
 from scheduler_plugin.web.selection import KEYS, STATES, cut
-from tests.conftest import new_database, wait_until
+from tests.conftest import new_database, until
 
 pytestmark = pytest.mark.services
 
@@ -124,7 +124,7 @@ def test_while_the_brain_reads_the_log_the_ledger_answers_alone(wide: Database, 
         assert (told.summary.slots, told.summary.policy, told.summary.backlog) == (4, "default", None)
         assert {(row.limit, row.rank) for row in told.objects} == {(60.0, None)}
         assert desk.explain(told.objects[0].name) is None
-    wait_until(lambda: desk.snapshot().outlook.backlog is not None)
+    until("the log is read", lambda: desk.snapshot().outlook.backlog is not None)
     assert cut(desk.snapshot(), names, sort="rank", descending=False).objects[0].rank == 1
     desk.brain.close()
 
