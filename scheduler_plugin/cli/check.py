@@ -36,6 +36,23 @@ def refreshes(catalog: Catalog) -> dict[str, dict[str, str]]:
     return {row.name: ways(row.spec["sql"], row.spec["virtual"], row.spec["reads"]) for row in views}
 
 
+def short_limits(catalog: Catalog) -> dict[str, str]:
+    """Object -> why no run can keep its limit: some table behind it has something new less often than that."""
+    slowest: dict[str, tuple[float, str]] = {}
+    told = {}
+    for name in catalog.order:
+        table = catalog.tables.get(name)
+        item = table or catalog.views[name]
+        if table is not None:
+            slowest[name] = (catalog.feeds[table.feed].period, name)
+        else:
+            slowest[name] = max(slowest[parent] for parent in catalog.parents(name))
+        period, behind = slowest[name]
+        if item.staleness_limit is not None and item.staleness_limit < period:
+            told[name] = f"over its limit of {item.staleness_limit:g} s between files of {behind}, every {period:g} s"
+    return told
+
+
 def summary(catalog: Catalog) -> dict[str, Any]:
     return {
         "ok": True,
@@ -48,6 +65,7 @@ def summary(catalog: Catalog) -> dict[str, Any]:
         "views": len(catalog.views),
         "virtual_views": sum(not view.materialized for view in catalog.views.values()),
         "refreshes": refreshes(catalog),
+        "short_limits": short_limits(catalog),
         "levels": [[{"name": name, "parents": catalog.parents(name)} for name in level] for level in catalog.levels],
     }
 
@@ -59,7 +77,7 @@ def prose(catalog: Catalog) -> str:
         f"{len(catalog.levels)} levels, {catalog.slots} slots, policy {catalog.policy.name}. No problems."
     ]
     width = max(map(len, catalog.order))
-    how = refreshes(catalog)
+    how, short = refreshes(catalog), short_limits(catalog)
     for number, level in enumerate(catalog.levels):
         lines.append(f"level {number}")
         for name in level:
@@ -70,5 +88,6 @@ def prose(catalog: Catalog) -> str:
                 view = catalog.views[name]
                 told = f"{'reads' if view.materialized else 'virtual, reads'} {', '.join(view.parents)}"
             lines.append(f"  {name:<{width}}  {told}")
+            lines += [f"  {'':<{width}}    {short[name]}"] if name in short else []
             lines += [f"  {'':<{width}}    when {parent} grows, {way}" for parent, way in how.get(name, {}).items()]
     return "\n".join(lines)

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from scheduler_plugin.brain import JobFinished, JobStarted, UpdateArrived, Warehouse, checkpoint
 from scheduler_plugin.catalog.rows import declared
@@ -166,7 +167,7 @@ class Breach:
     limit: float
     #: When; in the past for one that is exceeded already.
     at: float
-    #: silent (of a table behind it), held, failing, load.
+    #: silent (of a table behind it), held, failing, seldom (files come less often than the limit asks), load.
     cause: str
     why: str
 
@@ -242,9 +243,25 @@ class _Causes:
             cause, why = "held", f"{self._named(self._held[position])} may not start"
         elif self._silent[position]:
             cause, why = "silent", f"nothing arrives for {self._named(self._silent[position])}"
+        elif (slowest := self._slowest[position])[0] > limit:
+            period, table = slowest
+            cause, why = "seldom", f"files of {self._named([table])} come about every {period:.3g} s, and no run helps"
         else:
             cause, why = "load", "its turn comes too late: there is more to run than the slots can carry"
         return Breach(object=name, limit=limit, at=at, cause=cause, why=why)
+
+    @cached_property
+    def _slowest(self) -> list[tuple[float, int]]:
+        """For each object the table behind it whose files come most seldom: (seconds between them, table)."""
+        graph = self._scheduler.warehouse.graph
+        found = [(0.0, -1)] * len(graph)
+        for position in graph.order:
+            name = graph.names[position]
+            if self._scheduler.rows[name].kind == "table":
+                found[position] = (usual_period(self._scheduler, name), position)
+            else:
+                found[position] = max((found[each] for each in graph.parents[position]), default=(0.0, -1))
+        return found
 
     def _named(self, positions: Collection[int]) -> str:
         return ", ".join(self._scheduler.warehouse.graph.names[each] for each in positions)

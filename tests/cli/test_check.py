@@ -35,6 +35,17 @@ def test_the_summary_is_also_json(catalog: Path, capsys: pytest.CaptureFixture[s
     assert told["levels"] == [[{"name": "events", "parents": []}], [{"name": "recent", "parents": ["events"]}]]
 
 
+def test_a_limit_shorter_than_the_time_between_files_is_named(
+    catalog: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    catalog.write_text(catalog.read_text().replace("{materialized: false}", "{staleness_limit: 30s}"))
+    assert main(["check", "--catalog", str(catalog)]) == 0
+    assert "over its limit of 30 s between files of events, every 60 s" in capsys.readouterr().out
+    catalog.write_text(catalog.read_text().replace("staleness_limit: 30s", "staleness_limit: 2m"))
+    assert main(["check", "--catalog", str(catalog)]) == 0
+    assert "over its limit" not in capsys.readouterr().out
+
+
 def test_problems_are_told_and_the_exit_code_says_so(
     catalog: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,17 @@ def test_a_silent_feed_is_late_and_the_breach_it_leads_to_is_foreseen() -> None:
     assert "over its limit" in kinds(it, now + 60)["breach", "v"]
 
 
+def test_a_limit_shorter_than_the_time_between_files_is_no_matter_of_load() -> None:
+    it = warehouse(limit=8.0)
+    freshen(it)
+    freshen(it)
+    due = it.scheduler.warehouse.current_to[it.scheduler.warehouse.number("v")] + 8
+    told = kinds(it, due - 1)
+    assert set(told) == {("predicted_breach", "v")}
+    assert "files of b come about every 10 s, and no run helps" in told["predicted_breach", "v"]
+    assert set(kinds(it, due + 1)) == {("breach", "v")}
+
+
 def test_a_load_that_no_order_can_carry_is_foreseen_and_said_with_who_is_given_up() -> None:
     it = warehouse(limit=25.0)
     for name, seconds in (("a", 20.0), ("b", 20.0), ("v", 20.0)) * 3:
