@@ -19,7 +19,10 @@ def panels(count: int, *, title: str, columns: int | None = None) -> tuple[Any, 
     rows = -(-count // columns)
     figure = Figure(figsize=(max(6.0, 4.0 * columns), 0.6 + 3.0 * rows), layout="constrained", dpi=90)
     figure.suptitle(title, fontsize=11)
-    return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for unused in axes[count:]:
+        unused.remove()
+    return figure, axes[:count]
 
 
 def lines(axes: Axes, x: Sequence[float], series: Mapping[str, Sequence[float]], *, markers: int = 12) -> None:
