@@ -174,6 +174,11 @@ def rounded(value: float | None) -> float | None:
     return None if value is None or value != value or abs(value) == float("inf") else float(f"{value:.4g}")
 
 
+def short(words: str, most: int) -> str:
+    """No more of it than a page has room for, and visibly so."""
+    return words if len(words) <= most else f"{words[: most - 1]}…"
+
+
 def _row(each: Standing, figures: Figures, groups: dict[str, str]) -> ObjectRow:
     limit, current_to = figures.limit, epoch(each.current_to)
     return ObjectRow.model_construct(
@@ -206,7 +211,7 @@ def _row(each: Standing, figures: Figures, groups: dict[str, str]) -> ObjectRow:
         reads_met_fresh=int(each.reads_met_fresh),
         quality=_quality(each),
         quarantined=each.quarantined,
-        error=each.last_error[:300] if each.last_error else None,
+        error=short(each.last_error, 300) if each.last_error else None,
     )
 
 
