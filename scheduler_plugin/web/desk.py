@@ -7,6 +7,7 @@ ledger alone answers.
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -118,6 +119,25 @@ class Desk:
         finally:
             self._lock.release()
 
+    def start(self) -> None:
+        """Makes a first picture, and only then lets the brain read the log: people wait for the picture."""
+
+        def begin() -> None:
+            with suppress(Exception):  # whoever asks is told
+                self.snapshot()
+            self.brain.start()
+
+        threading.Thread(target=begin, name="freshet-desk", daemon=True).start()
+
+    def prepare(self, then: Callable[[Snapshot], Any]) -> None:
+        """Makes a picture beside the request, for somebody who is about to ask for it."""
+
+        def make() -> None:
+            with suppress(Exception):  # whoever asks is told
+                then(self.snapshot())
+
+        threading.Thread(target=make, name="freshet-desk", daemon=True).start()
+
     def forget(self) -> None:
         """After an action, so that whoever acted sees it."""
         self.brain.hurry()
@@ -181,7 +201,7 @@ def short(words: str, most: int) -> str:
 
 def _row(each: Standing, figures: Figures, groups: dict[str, str]) -> ObjectRow:
     limit, current_to = figures.limit, epoch(each.current_to)
-    return ObjectRow.model_construct(
+    return ObjectRow(
         name=each.name,
         kind=each.kind,
         virtual=not each.materialized,

@@ -123,5 +123,4 @@ if (dag !== null && !location.hash) {
 }
 window.addEventListener("hashchange", show);
 window.addEventListener("popstate", () => drawTabs(route().tab));
-show();
-tick();
+show().then(tick);
