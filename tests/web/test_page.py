@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
@@ -134,6 +135,36 @@ def test_the_curve_of_waiting_queries_is_drawn_with_the_point_taken(
     mark = page.locator("figure circle.mark")
     assert len(corners) == 2
     assert [float(mark.get_attribute(side)) for side in ("cx", "cy")] == pytest.approx(corners[0], abs=0.1)
+
+
+def test_rows_are_asked_for_while_the_board_is_still_being_scrolled(
+    window: Window, admin: httpx.Client, loaded: str
+) -> None:
+    page = window.open("board")
+    (row, *_) = admin.get("/freshet/api/v1/board", params={"search": loaded}).json()["objects"]
+    asked: list[int] = []
+
+    def five_thousand(route: Any) -> None:
+        """The server's answer, as if there were as many rows."""
+        query = parse_qs(urlsplit(route.request.url).query)
+        first, most = int(query["offset"][0]), int(query["limit"][0])
+        asked.append(first)
+        rows = [row | {"name": f"object_{number}"} for number in range(first, min(first + most, 5000))]
+        route.fulfill(json=route.fetch().json() | {"total": 5000, "offset": first, "objects": rows})
+
+    page.route(re.compile(r"/api/v1/board\?.*sort="), five_thousand)
+    page.wait_for_selector("tr[data-name=object_0]")
+    asked.clear()
+    page.evaluate("""async () => {
+        const rows = document.querySelector(".rows");
+        const until = performance.now() + 3000;
+        while (performance.now() < until) {
+            rows.scrollTop += 20;
+            await new Promise((done) => { requestAnimationFrame(done); });
+        }
+    }""")
+    assert len({first for first in asked if first}) > 2
+    page.unroute_all()
 
 
 def test_pointing_at_an_object_in_the_graph_tells_its_figures(window: Window, loaded: str) -> None:

@@ -6,7 +6,7 @@ import { badge, choice, duration, h, number, objectLink, percent, redraw, tickin
 
 const ROW = 33;
 const QUALITY = { ok: "good", warning: "warn", failing: "bad" };
-const AROUND = 15;
+const AROUND = 24;
 const FILTERS = [["", "All objects"], ["stale", "Stale"], ["fresh", "Fresh"], ["breached", "Past the limit"], ["about", "About to breach"], ["running", "Running"], ["held", "Held or paused"], ["failing", "Failing"], ["quarantine", "With quarantine"]];
 const KINDS = [["", "Tables and views"], ["table", "Tables"], ["view", "Views"]];
 // [sort key or null, title, class, explanation, cell]
@@ -127,15 +127,28 @@ export async function board(box) {
     draw();
   }
 
-  let settling = 0;
-  function onScroll() {
-    const { offset, limit } = wanted();
+  /** Whether the rows on the screen are there, and some around them. */
+  function covered() {
     const first = Math.floor(scroller.scrollTop / ROW);
     const last = first + Math.ceil(scroller.clientHeight / ROW);
-    const covered = first >= shown.offset && Math.min(last, shown.total) <= shown.offset + shown.objects.length;
-    if (covered && Math.abs(offset - shown.offset) < AROUND && limit) return;
-    clearTimeout(settling);
-    settling = setTimeout(load, 40);
+    const there = first >= shown.offset && Math.min(last, shown.total) <= shown.offset + shown.objects.length;
+    return there && Math.abs(wanted().offset - shown.offset) < AROUND / 2;
+  }
+
+  /** Rows follow while it is scrolled: one request after the other, each for where it is by then. */
+  let following = false;
+  async function onScroll() {
+    if (following || covered()) return;
+    following = true;
+    try {
+      let at;
+      do {
+        at = scroller.scrollTop;
+        await load();
+      } while (at !== scroller.scrollTop && !covered());
+    } finally {
+      following = false;
+    }
   }
 
   function draw() {
