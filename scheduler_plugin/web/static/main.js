@@ -62,8 +62,14 @@ function drawTabs(current) {
     const own = (key === "object" || key === "graph") && lastObject ? `/${encodeURIComponent(lastObject)}` : "";
     tab.href = `#/${key}${own}`;
     tab.ariaCurrent = key === current ? "page" : null;
-    if (key === current) bar.scrollLeft = tab.offsetLeft - bar.offsetLeft - (bar.clientWidth - tab.offsetWidth) / 2;
   }
+  intoSight();
+}
+
+/** In a narrow window the tabs are wider than their bar. */
+function intoSight() {
+  const tab = bar.querySelector("[aria-current]");
+  if (tab) bar.scrollLeft = tab.offsetLeft - bar.offsetLeft - (bar.clientWidth - tab.offsetWidth) / 2;
 }
 
 /** The address bar around the page shows where it is, so that it can be reloaded and passed on. */
@@ -114,6 +120,7 @@ async function tick() {
   setTimeout(tick, 5000);
 }
 
+new ResizeObserver(intoSight).observe(bar);
 followTheme();
 const dag = new URLSearchParams(location.search).get("dag");
 if (dag !== null && !location.hash) {
