@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, true
 
 from scheduler_plugin.store.database import Database
 from scheduler_plugin.store.models import (
@@ -298,8 +298,8 @@ class QueryReport:
     trade_off: Mapping[str, Any] | None
 
 
-def queries(database: Database, limit: int) -> list[QueryReport]:
-    """The newest queries, newest first."""
+def queries(database: Database, limit: int, *, weighed: bool = False) -> list[QueryReport]:
+    """The newest queries, newest first; or only those that were weighed against updates."""
     with database.transaction() as connection:
         rows = connection.execute(
             select(
@@ -313,6 +313,7 @@ def queries(database: Database, limit: int) -> list[QueryReport]:
                 Query.finished_at,
                 Query.trade_off,
             )
+            .where(Query.trade_off.is_not(None) if weighed else true())
             .order_by(Query.id.desc())
             .limit(limit)
         )

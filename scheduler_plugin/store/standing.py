@@ -161,7 +161,10 @@ def whole(database: Database) -> Whole:
         now = connection.execute(select(func.clock_timestamp())).scalar_one()
         event = connection.execute(select(func.max(Event.id))).scalar_one() or 0
         last_tick = connection.execute(select(Lease.last_tick)).scalar_one_or_none() or {}
-        found = [Standing(**row._mapping) for row in connection.execute(wanted)]
+        told = connection.execute(wanted)
+        names = tuple(told.keys())
+        # Five thousand mappings of SQLAlchemy's would take as long as the query.
+        found = [Standing(**dict(zip(names, row, strict=True))) for row in told]
     return Whole(at=now, event=event, last_tick=last_tick, objects=found)
 
 

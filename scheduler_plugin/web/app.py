@@ -26,7 +26,7 @@ def make_app() -> FastAPI:
         title="Freshet", version="1", description=DESCRIPTION, openapi_url=None, docs_url=None, redoc_url=None
     )
     desk = Desk()
-    desk.brain.start()
+    desk.start()
     app.state.desk = desk
     refusals: dict[int | str, dict[str, Any]] = {
         401: {"description": "Not logged in"},
@@ -42,7 +42,7 @@ def make_app() -> FastAPI:
         return {**app.openapi(), "servers": [{"url": request.scope.get("root_path", "") or "/"}]}
 
     app.include_router(api)
-    app.include_router(page.router())
+    app.include_router(page.router(desk))
 
     @app.middleware("http")
     async def guard(request: Request, proceed: RequestResponseEndpoint) -> Response:

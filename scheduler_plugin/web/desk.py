@@ -7,6 +7,7 @@ ledger alone answers.
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -118,6 +119,25 @@ class Desk:
         finally:
             self._lock.release()
 
+    def start(self) -> None:
+        """Makes a first picture, and only then lets the brain read the log: people wait for the picture."""
+
+        def begin() -> None:
+            with suppress(Exception):  # whoever asks is told
+                self.snapshot()
+            self.brain.start()
+
+        threading.Thread(target=begin, name="freshet-desk", daemon=True).start()
+
+    def prepare(self, then: Callable[[Snapshot], Any]) -> None:
+        """Makes a picture beside the request, for somebody who is about to ask for it."""
+
+        def make() -> None:
+            with suppress(Exception):  # whoever asks is told
+                then(self.snapshot())
+
+        threading.Thread(target=make, name="freshet-desk", daemon=True).start()
+
     def forget(self) -> None:
         """After an action, so that whoever acted sees it."""
         self.brain.hurry()
@@ -174,9 +194,14 @@ def rounded(value: float | None) -> float | None:
     return None if value is None or value != value or abs(value) == float("inf") else float(f"{value:.4g}")
 
 
+def short(words: str, most: int) -> str:
+    """No more of it than a page has room for, and visibly so."""
+    return words if len(words) <= most else f"{words[: most - 1]}…"
+
+
 def _row(each: Standing, figures: Figures, groups: dict[str, str]) -> ObjectRow:
     limit, current_to = figures.limit, epoch(each.current_to)
-    return ObjectRow.model_construct(
+    return ObjectRow(
         name=each.name,
         kind=each.kind,
         virtual=not each.materialized,
@@ -206,7 +231,7 @@ def _row(each: Standing, figures: Figures, groups: dict[str, str]) -> ObjectRow:
         reads_met_fresh=int(each.reads_met_fresh),
         quality=_quality(each),
         quarantined=each.quarantined,
-        error=each.last_error[:300] if each.last_error else None,
+        error=short(each.last_error, 300) if each.last_error else None,
     )
 
 

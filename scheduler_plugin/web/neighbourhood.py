@@ -24,9 +24,14 @@ def neighbourhood(snapshot: Snapshot, seen: frozenset[str], centre: str, up: int
         around = {*snapshot.by_name[name].parents, *snapshot.children.get(name, ())}
         nodes.append(
             models.Node(
-                **row.model_dump(
-                    include={"name", "kind", "virtual", "level", "fresh", "running", "current_to", "limit"}
-                ),
+                name=row.name,
+                kind=row.kind,
+                virtual=row.virtual,
+                level=row.level,
+                fresh=row.fresh,
+                running=row.running,
+                current_to=row.current_to,
+                limit=row.limit,
                 pending=row.pending,
                 dirty=row.dirty,
                 cost=row.cost,

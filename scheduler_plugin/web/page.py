@@ -5,8 +5,9 @@ from pathlib import Path
 
 from fastapi import APIRouter, HTTPException, Request, Response
 
-from scheduler_plugin.web.access import Reader
+from scheduler_plugin.web.access import Reader, readable
 from scheduler_plugin.web.answers import tagged
+from scheduler_plugin.web.desk import Desk
 
 FILES = {path.name: path for path in (Path(__file__).parent / "static").iterdir()}
 #: The page runs its own scripts and speaks to its own server, and may be shown within Airflow alone.
@@ -21,11 +22,13 @@ HEADERS = {
 }
 
 
-def router() -> APIRouter:
+def router(desk: Desk) -> APIRouter:
     routes = APIRouter(include_in_schema=False)
 
     @routes.get("/")
     def page(request: Request, user: Reader) -> Response:
+        # What it asks for first is made while the browser reads its scripts.
+        desk.prepare(lambda snapshot: readable(user, snapshot.whole.objects))
         return _file(request, "index.html")
 
     @routes.get("/static/{name}")

@@ -12,7 +12,7 @@ from scheduler_plugin.live.whatif import MARGIN, Outcome, WhatIf, WhatIfError, w
 from scheduler_plugin.store import history, quarantine
 from scheduler_plugin.web.access import Reader, may_edit, readable
 from scheduler_plugin.web.answers import answer
-from scheduler_plugin.web.desk import Desk, epoch, rounded
+from scheduler_plugin.web.desk import Desk, epoch, rounded, short
 from scheduler_plugin.web.models import Seconds, Time
 from scheduler_plugin.web.reading import Hours, Until, find, window
 
@@ -52,8 +52,8 @@ class WhatIfOut(BaseModel):
 
 
 class TradeOffPoint(BaseModel):
-    wait: Seconds
-    help: float = Field(description="how much fresher the answers become")
+    wait: Seconds = Field(description="added, summed over the queries")
+    help: Seconds = Field(description="staleness that the answers are spared, summed over them")
 
 
 class QueryOut(BaseModel):
@@ -67,7 +67,8 @@ class QueryOut(BaseModel):
     objects: list[str]
     state: str
     finished_at: Time | None
-    together_with: list[int] = Field(description="the queries that were weighed together")
+    together_with: list[int] = Field(description="the queries that were weighed together, with this one")
+    accepted: Seconds | None = Field(description="how much waiting they accept in all")
     curve: list[TradeOffPoint]
     taken: TradeOffPoint | None
 
@@ -149,10 +150,16 @@ def router(desk: Desk) -> APIRouter:
         return answer(request, [_kept(each, edits[each.table]) for each in found])
 
     @routes.get("/queries", response_model=list[QueryOut], tags=["what if"])
-    def queries(request: Request, user: Reader, limit: Annotated[int, Query(ge=1, le=50)] = 20) -> Response:
+    def queries(
+        request: Request,
+        user: Reader,
+        limit: Annotated[int, Query(ge=1, le=50)] = 20,
+        weighed: Annotated[bool, Query(description="only those with a curve")] = False,
+    ) -> Response:
         """The newest queries, and for those with a preference the curve between waiting and freshness."""
         seen = readable(user, desk.snapshot().whole.objects)
-        told = [_query(each) for each in history.queries(desk.database, limit) if seen.issuperset(each.objects)]
+        found = history.queries(desk.database, limit, weighed=weighed)
+        told = [_query(each) for each in found if seen.issuperset(each.objects)]
         return answer(request, told)
 
     return routes
@@ -170,6 +177,7 @@ def _query(each: history.QueryReport) -> QueryOut:
         state=each.state,
         finished_at=epoch(each.finished_at),
         together_with=list(told.get("queries", ())),
+        accepted=rounded(told.get("bound_seconds")),
         curve=[_trade_off(point) for point in told.get("curve", ())][:500],
         taken=_trade_off(told["taken"]) if "taken" in told else None,
     )
@@ -186,8 +194,8 @@ def _kept(each: Any, may: bool) -> Kept:
         feed=each.feed,
         file=each.file,
         row=each.row,
-        reason=each.reason[:500],
-        sample=each.raw[:300] if each.raw else None,
+        reason=short(each.reason, 500),
+        sample=short(each.raw, 300) if each.raw else None,
         at=epoch(each.at),
         may_edit=may,
     )

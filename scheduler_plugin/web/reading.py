@@ -16,7 +16,7 @@ from scheduler_plugin.store.standing import Standing
 from scheduler_plugin.web import models
 from scheduler_plugin.web.access import Reader, may_edit, readable
 from scheduler_plugin.web.answers import answer
-from scheduler_plugin.web.desk import Desk, Snapshot, epoch, rounded
+from scheduler_plugin.web.desk import Desk, Snapshot, epoch, rounded, short
 from scheduler_plugin.web.neighbourhood import neighbourhood
 
 ObjectName = Annotated[str, Path(min_length=1, max_length=200, description="a table or view of the catalog")]
@@ -251,8 +251,8 @@ def quality_out(each: history.QualityReport) -> models.QualityOut:
         expectation=f"{call})" if told else call,
         on_fail=each.on_fail,
         passed=each.passed,
-        message=told[:500],
-        samples=[str(value)[:200] for value in each.detail.get("sample", ())][:5],
+        message=short(told, 500),
+        samples=[short(str(value), 200) for value in each.detail.get("sample", ())][:5],
     )
 
 
@@ -299,7 +299,7 @@ def decision_out(each: DecisionDetail, snapshot: Snapshot, seen: frozenset[str])
         decided_at=each.decided_at.timestamp(),
         claimed_at=epoch(each.claimed_at),
         finished_at=epoch(each.finished_at),
-        error=each.error[:2000] if each.error else None,
+        error=short(each.error, 2000) if each.error else None,
     )
 
 
@@ -327,7 +327,7 @@ def _sawtooth(
                 state=each.state,
                 decided_at=round(each.decided_at.timestamp(), 3),
                 finished_at=epoch(each.finished_at),
-                error=each.error[:300] if each.error else None,
+                error=short(each.error, 300) if each.error else None,
             )
             for each in told.runs
         ],

@@ -32,6 +32,11 @@ def test_the_page_has_no_script_or_style_of_its_own_that_the_policy_would_refuse
     assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\son\w+=|\sstyle=", page)
 
 
+def test_every_script_is_asked_for_at_once_and_not_when_another_has_been_read() -> None:
+    told = re.findall(r"(?:href|src)=\"static/(.*?\.js)\"", (STATIC / "index.html").read_text())
+    assert sorted(told) == [path.name for path in SCRIPTS]
+
+
 def test_the_scripts_import_only_each_other_and_what_is_there() -> None:
     for script in SCRIPTS:
         for names, other in re.findall(r"import \{([^}]*)\} from \"\./(.*?)\"", script.read_text()):

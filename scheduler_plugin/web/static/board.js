@@ -6,7 +6,7 @@ import { badge, choice, duration, h, number, objectLink, percent, redraw, tickin
 
 const ROW = 33;
 const QUALITY = { ok: "good", warning: "warn", failing: "bad" };
-const AROUND = 15;
+const AROUND = 24;
 const FILTERS = [["", "All objects"], ["stale", "Stale"], ["fresh", "Fresh"], ["breached", "Past the limit"], ["about", "About to breach"], ["running", "Running"], ["held", "Held or paused"], ["failing", "Failing"], ["quarantine", "With quarantine"]];
 const KINDS = [["", "Tables and views"], ["table", "Tables"], ["view", "Views"]];
 // [sort key or null, title, class, explanation, cell]
@@ -55,16 +55,21 @@ function staleness(row, cell) {
   cell.className = `num ${share > 1 ? "bad" : share > 0.75 ? "warn" : ""}`;
 }
 
+/** A prediction that should have come true already says no more than that. */
+function roughly(at) {
+  return at - now() < 1 ? "soon" : `~${ticking(at - now())}`;
+}
+
 function freshIn(row, cell) {
   if (row.fresh) cell.textContent = "fresh";
-  else if (row.predicted_fresh_at !== null) cell.textContent = `~${ticking(row.predicted_fresh_at - now())}`;
+  else if (row.predicted_fresh_at !== null) cell.textContent = roughly(row.predicted_fresh_at);
   else cell.textContent = row.running ? "running" : "";
   cell.className = `num ${row.fresh ? "good" : ""}`;
 }
 
 function nextRun(row, cell) {
   if (row.running) cell.textContent = "now";
-  else cell.textContent = row.predicted_start_at === null ? "" : `~${ticking(row.predicted_start_at - now())}`;
+  else cell.textContent = row.predicted_start_at === null ? "" : roughly(row.predicted_start_at);
 }
 
 function lastRun(row, cell) {
@@ -79,7 +84,7 @@ export async function board(box) {
   let asking = null;
   const rows = new Map();
 
-  const search = h("input", { type: "search", placeholder: "Search objects, feeds, groups  ( / )", "aria-label": "Search", value: asked.search, oninput: () => change({ search: search.value }) });
+  const search = h("input", { type: "search", placeholder: "Search objects, feeds, groups  ( / )", "aria-label": "Search", value: asked.search, oninput: () => change({ search: search.value }), onkeydown: walk });
   const filter = choice("Filter", FILTERS, asked.state, (state) => change({ state }));
   const kinds = choice("Kind", KINDS, asked.kind, (kind) => change({ kind }));
   const count = h("span", { class: "muted" });
@@ -89,7 +94,7 @@ export async function board(box) {
   const above = h("tr", { class: "space", "aria-hidden": "true" }, h("td", { colspan: COLUMNS.length }));
   const below = h("tr", { class: "space", "aria-hidden": "true" }, h("td", { colspan: COLUMNS.length }));
   const body = h("tbody", null, above, below);
-  const scroller = h("div", { class: "scroll rows", tabindex: "0", onscroll: () => onScroll(), onkeydown: walk }, h("table", { "aria-label": "Objects" }, h("thead", null, h("tr", null, heads)), body));
+  const scroller = h("div", { class: "scroll rows", tabindex: "0", role: "region", "aria-label": "Objects", onscroll: () => onScroll(), onkeydown: walk }, h("table", null, h("thead", null, h("tr", null, heads)), body));
   box.append(h("div", { class: "overview" }, figures, curve), h("div", { class: "tools" }, search, filter, kinds, count), scroller);
 
   function change(what) {
@@ -122,15 +127,28 @@ export async function board(box) {
     draw();
   }
 
-  let settling = 0;
-  function onScroll() {
-    const { offset, limit } = wanted();
+  /** Whether the rows on the screen are there, and some around them. */
+  function covered() {
     const first = Math.floor(scroller.scrollTop / ROW);
     const last = first + Math.ceil(scroller.clientHeight / ROW);
-    const covered = first >= shown.offset && Math.min(last, shown.total) <= shown.offset + shown.objects.length;
-    if (covered && Math.abs(offset - shown.offset) < AROUND && limit) return;
-    clearTimeout(settling);
-    settling = setTimeout(load, 40);
+    const there = first >= shown.offset && Math.min(last, shown.total) <= shown.offset + shown.objects.length;
+    return there && Math.abs(wanted().offset - shown.offset) < AROUND / 2;
+  }
+
+  /** Rows follow while it is scrolled: one request after the other, each for where it is by then. */
+  let following = false;
+  async function onScroll() {
+    if (following || covered()) return;
+    following = true;
+    try {
+      let at;
+      do {
+        at = scroller.scrollTop;
+        await load();
+      } while (at !== scroller.scrollTop && !covered());
+    } finally {
+      following = false;
+    }
   }
 
   function draw() {
@@ -143,8 +161,9 @@ export async function board(box) {
     const now_there = [...body.children].slice(1, -1);
     if (now_there.length !== lines.length || lines.some((each, n) => each !== now_there[n])) {
       body.replaceChildren(above, ...lines, below);
-      if (focused) rows.get(focused)?.tr.querySelector("a")?.focus({ preventScroll: true });
     }
+    // A row that moved, or was written anew, has lost it.
+    if (focused && !body.contains(document.activeElement)) rows.get(focused)?.tr.querySelector("a")?.focus({ preventScroll: true });
     count.textContent = `${shown.total} of ${shown.summary.objects} objects`;
     COLUMNS.forEach(([key], n) => heads[n].setAttribute("aria-sort", key !== asked.sort ? "none" : asked.descending ? "descending" : "ascending"));
     redraw(figures, shown.summary, () => overview(shown.summary, change));
@@ -177,10 +196,12 @@ export async function board(box) {
 
   function walk(event) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    const here = document.activeElement?.closest?.("tr[data-name]");
-    if (!step || !here) return;
-    const next = step > 0 ? here.nextElementSibling : here.previousElementSibling;
-    const link = next?.querySelector("a");
+    if (!step) return;
+    const here = event.target.closest("tr[data-name]");
+    // From the search field, or the list as a whole, down leads to the first row on the screen.
+    const top = step > 0 && [search, scroller].includes(event.target) ? body.children[Math.ceil(scroller.scrollTop / ROW) - shown.offset + 1] : null;
+    const next = step > 0 ? here?.nextElementSibling : here?.previousElementSibling;
+    const link = (top ?? next)?.querySelector("a");
     if (link) {
       event.preventDefault();
       link.focus();

@@ -100,7 +100,7 @@ export function costBars(costs, width) {
   return [chart, h("p", { class: "legend" }, ["starting", ...stages].map((stage, n) => h("span", null, h("i", { class: `swatch stage${n % 6}` }), stage)))];
 }
 
-/** Several curves over the same axis: [{name, points: [[x, y], ...]}]. */
+/** Several curves over the same axis: [{name, points: [[x, y], ...], steps?}]; with marks [x, y, name] on them. */
 export function curves(series, { width, label = percent, xLabel = duration, low = 0, high = null, marks = [] }) {
   const height = 220, left = 76, base = height - 26, top = 10;
   const all = series.flatMap((each) => each.points);
@@ -112,7 +112,7 @@ export function curves(series, { width, label = percent, xLabel = duration, low 
     s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": series.map((each) => each.name).join(", ") },
       [0, 0.25, 0.5, 0.75, 1].map((part) => low + part * (y1 - low)).map((value) => s("g", null, s("line", { class: "grid", x1: left, x2: width - 10, y1: y(value), y2: y(value) }), s("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, label(value)))),
       [x0, (x0 + x1) / 2, x1].map((at, n) => s("text", { x: x(at), y: height - 6, "text-anchor": ["start", "middle", "end"][n] }, xLabel(at))),
-      series.map((each, n) => s("path", { class: `series s${n % 8}`, d: each.points.map(([at, value], m) => `${m ? "L" : "M"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`).join("") })),
-      marks.map((mark) => s("circle", { class: "mark", cx: x(mark[0]), cy: y(mark[1]), r: 5 }, s("title", null, mark[2] ?? "")))),
-    h("figcaption", { class: "legend" }, series.map((each, n) => h("span", null, h("i", { class: `swatch s${n % 8}` }), each.name))));
+      series.map((each, n) => s("path", { class: `series s${n % 8}`, d: each.points.map(([at, value], m) => `${!m ? "M" : each.steps ? `H${x(at).toFixed(1)}L` : "L"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`).join("") })),
+      marks.map((mark) => s("circle", { class: "mark", cx: x(mark[0]), cy: y(mark[1]), r: 5 }, s("title", null, mark[2])))),
+    h("figcaption", { class: "legend" }, series.map((each, n) => h("span", null, h("i", { class: `swatch s${n % 8}` }), each.name)), marks.map((mark) => h("span", null, h("i", { class: "swatch mark" }), mark[2]))));
 }

@@ -5,8 +5,8 @@ import { airflowLink, badge, by, choice, duration, h, live, number, objectLink, 
 
 const KIND = { done: "good", failed: "bad", claimed: "busy", dispatched: "busy", decided: "busy" };
 
-export function decisionList(found, withObject = true) {
-  if (!found.length) return h("p", { class: "muted" }, "No such decision yet.");
+export function decisionList(found, empty, withObject = true) {
+  if (!found.length) return h("p", { class: "muted" }, empty);
   return h("ul", { class: "plain decisions" }, found.map((each) => decision(each, withObject)));
 }
 
@@ -77,7 +77,7 @@ export async function decisions(box) {
     if (state === told) return;
     told = state;
     const open = new Set([...list.querySelectorAll("details[open]")].map((each) => each.closest("li").dataset.id));
-    list.replaceChildren(decisionList(all));
+    list.replaceChildren(decisionList(all, search || failed ? "No such decision yet." : "No decision yet."));
     [...list.querySelectorAll(".decisions > li")].forEach((item, n) => {
       item.dataset.id = all[n].id;
       if (open.has(String(all[n].id))) item.querySelector("details").open = true;

@@ -58,7 +58,7 @@ export function percent(share, digits = 1) {
 }
 
 export function plural(count, one, many = `${one}s`) {
-  return `${count} ${count === 1 ? one : many}`;
+  return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }
 
 /** 14:03:12, or with the day when it is not today. */

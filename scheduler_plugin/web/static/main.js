@@ -4,7 +4,7 @@
 import { ApiError, get } from "./api.js";
 import { board } from "./board.js";
 import { decisions } from "./decisions.js";
-import { badge, h, toast } from "./dom.js";
+import { badge, h, redraw, toast } from "./dom.js";
 import { graph } from "./graph.js";
 import { object } from "./object.js";
 import { picture } from "./picture.js";
@@ -53,11 +53,23 @@ async function show() {
   }
 }
 
+const bar = document.getElementById("tabs");
+const tabs = TABS.map(([key, words]) => [key, h("a", null, words)]);
+bar.append(...tabs.map(([, tab]) => tab));
+
 function drawTabs(current) {
-  document.getElementById("tabs").replaceChildren(...TABS.map(([key, words]) => {
+  for (const [key, tab] of tabs) {
     const own = (key === "object" || key === "graph") && lastObject ? `/${encodeURIComponent(lastObject)}` : "";
-    return h("a", { href: `#/${key}${own}`, "aria-current": key === current ? "page" : null }, words);
-  }));
+    tab.href = `#/${key}${own}`;
+    tab.ariaCurrent = key === current ? "page" : null;
+  }
+  intoSight();
+}
+
+/** In a narrow window the tabs are wider than their bar. */
+function intoSight() {
+  const tab = bar.querySelector("[aria-current]");
+  if (tab) bar.scrollLeft = tab.offsetLeft - bar.offsetLeft - (bar.clientWidth - tab.offsetWidth) / 2;
 }
 
 /** The address bar around the page shows where it is, so that it can be reloaded and passed on. */
@@ -100,12 +112,15 @@ async function tick() {
     const { state = "", silent } = summary.tick;
     const told = document.getElementById("tick");
     const kind = silent ? "bad" : state.startsWith("deciding") ? "good" : "warn";
-    told.replaceChildren(badge(kind, silent ? "not ticking" : state.split(":")[0] || "starting"), h("span", { class: "muted wide" }, ` policy ${summary.policy}`));
+    const words = silent ? "not ticking" : state.split(":")[0] || "starting";
+    // Only when it changes: it is read aloud.
+    redraw(told, [kind, words, summary.policy], () => [badge(kind, words), h("span", { class: "muted wide" }, ` policy ${summary.policy}`)]);
     told.title = silent ? "The loop gives no sign of life: is freshet_tick running in Airflow?" : state;
   } catch { /* the view tells */ }
   setTimeout(tick, 5000);
 }
 
+new ResizeObserver(intoSight).observe(bar);
 followTheme();
 const dag = new URLSearchParams(location.search).get("dag");
 if (dag !== null && !location.hash) {
@@ -115,5 +130,4 @@ if (dag !== null && !location.hash) {
 }
 window.addEventListener("hashchange", show);
 window.addEventListener("popstate", () => drawTabs(route().tab));
-show();
-tick();
+show().then(tick);

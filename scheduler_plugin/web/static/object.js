@@ -36,9 +36,9 @@ export async function object(box, name) {
           row.current_to === null ? "Nothing has arrived for it yet. " : [h("strong", { class: row.limit && now() - row.current_to > row.limit ? "bad" : "" }, live(() => ticking(now() - row.current_to))), ` behind${row.limit === null ? "" : `, limit ${duration(row.limit)}`}. `],
           row.fresh ? "Fresh: it holds everything that has arrived. " : "Stale: newer data has arrived. ",
           row.running ? ["A job is under way (", row.running, ", ", live(() => ticking(now() - row.decided_at)), "). "] : "",
-          !row.fresh && row.predicted_fresh_at !== null ? live(() => `Probably fresh in ${ticking(told.row.predicted_fresh_at - now())}.`) : ""),
+          !row.fresh && row.predicted_fresh_at !== null ? live(() => `Probably fresh ${told.row.predicted_fresh_at - now() < 1 ? "any moment" : `in ${ticking(told.row.predicted_fresh_at - now())}`}.`) : ""),
         h("p", { class: "muted" },
-          row.rows === null ? "no version yet" : [row.kind === "table" ? `${plural(row.rows, "row")} in the last load, ` : `${plural(row.rows, "row")}, last run `, live(() => ticking(now() - row.last_run)), " ago"],
+          row.rows === null ? "no version yet" : [`${plural(row.rows, "row")}, last run `, live(() => ticking(now() - row.last_run)), " ago"],
           row.virtual ? "" : ` · next job about ${duration(row.cost)} · popularity ${number(row.popularity)}`,
           told.dag_id ? [" · ", airflowLink(`dags/${told.dag_id}`, "DAG ", told.dag_id)] : ""),
         told.overrides.map((each) => override(each))),
@@ -61,7 +61,7 @@ export async function object(box, name) {
     redraw(why, [explanation, row.held, row.fresh, row.running], () => h("section", null,
       h("h2", null, ["fresh", "running"].includes(explanation.state) ? "Where it stands" : explanation.rank === 1 ? "Next in line" : "Why not now"),
       h("p", null, badge("", explanation.state), " ", explanation.summary),
-      row.held.length ? h("p", { class: "warn" }, `Held: ${row.held.join("; ")}.`) : null,
+      row.held.length && explanation.state !== "held" ? h("p", { class: "warn" }, `Held: ${row.held.join("; ")}.`) : null,
       row.fresh ? null : h("p", { class: "muted" }, explanation.why),
       ancestors.length ? h("p", null, "Waits for ", ancestors.flatMap((each, n) => [n ? ", " : "", objectLink(each)]), ".") : null,
       !row.fresh && explanation.ahead.length ? [h("h3", null, "Before it in the queue"), ahead(explanation.ahead)] : null,
@@ -75,7 +75,7 @@ export async function object(box, name) {
       told.waiting.length && panel("Waiting", table([["File"], ["Size", "num"], ["Arrived", "num"], ["State"]], told.waiting.map((each) => [h("span", { class: "file", title: each.path }, each.path.split("/").at(-1)), by(each.bytes, bytes(each.bytes)), by(each.release, time(each.release)), each.state]))),
       told.backfills.length && panel("Backfills", backfillTable(told.backfills)),
       told.row.virtual ? null : panel("Duration of its jobs", costs.length ? bars : h("p", { class: "muted" }, "No job has finished yet.")),
-      told.row.virtual ? null : panel("Decisions", decisionList(decided, false)),
+      told.row.virtual ? null : panel("Decisions", decisionList(decided, "No decision yet.", false)),
       told.row.virtual ? null : panel("Versions", versionTable(versions, told.row.kind)),
       told.row.kind === "table" && panel("Quality", qualityTable(quality)),
       panel("Made of", definition(told)),
@@ -144,14 +144,14 @@ function definition(told) {
   const links = (names) => (names.length ? names.flatMap((each, n) => [n ? ", " : "", objectLink(each)]) : ["none"]);
   return [
     h("p", null, told.row.feed ? `Fed by ${told.row.feed}, about every ${duration(told.period)}. ` : ["Derived from ", ...links(told.parents), ". "], "Read by ", ...links(told.children), ". ", h("a", { href: `#/graph/${encodeURIComponent(told.row.name)}` }, "Show in the graph")),
-    h("p", { class: "muted" }, `Weight ${number(told.weight)}, ${number(told.access)} reads a minute assumed until real ones are counted.`),
+    h("p", { class: "muted" }, `Weight ${number(told.weight)}, ${plural(told.access, "read")} a minute assumed until real ones are counted.`),
     told.sql && h("pre", null, h("code", null, told.sql.trim())),
     told.columns.length ? table([["Column"], ["Type"]], told.columns.map(([column, kind]) => [h("code", null, column), kind])) : null,
   ];
 }
 
 function versionTable(versions, kind) {
-  const columns = [["Committed"], [kind === "table" ? "Rows added" : "Rows", "num"], ["Snapshot"], ...(kind === "table" ? [] : [["Read from", "num"]])];
+  const columns = [["Committed"], ["Rows", "num"], ["Snapshot"], ...(kind === "table" ? [] : [["Read from", "num"]])];
   return table(columns, versions.map((each) => [
     by(each.committed_at, time(each.committed_at)), by(each.rows, number(each.rows, 6)), h("code", null, each.snapshot_id),
     h("span", { title: Object.entries(each.reads).map(([parent, snapshot]) => `${parent}: ${snapshot ?? "as it was"}`).join("\n") }, plural(Object.keys(each.reads).length, "parent")),
@@ -171,7 +171,7 @@ function qualityTable(results) {
   return table([["Expectation"], ["Newest batch"], ["Lately"]], [...rules].map(([rule, [newest, ...older]]) => [
     expectation(rule, newest.on_fail),
     by(newest.passed ? 1 : 0, h("span", { title: newest.samples.join(", ") }, badge(newest.passed ? "good" : newest.on_fail === "warn" ? "warn" : "bad", newest.passed ? "met" : "not met"), newest.passed ? "" : newest.message)),
-    h("span", { class: "pips", role: "img", "aria-label": `met by ${older.filter((each) => each.passed).length + newest.passed} of the last ${older.length + 1} batches` }, [newest, ...older].slice(0, 12).reverse().map((each) => h("i", { class: each.passed ? "met" : "not", title: `batch ${each.batch}, ${time(each.at)}: ${each.message || "met"}` }))),
+    h("span", { class: "pips", role: "img", "aria-label": `met by ${older.filter((each) => each.passed).length + newest.passed} of the last ${older.length + 1} batches` }, [newest, ...older].slice(0, 12).reverse().map((each) => h("i", { class: each.passed ? "met" : each.on_fail === "warn" ? "off" : "not", title: `batch ${each.batch}, ${time(each.at)}: ${each.message || "met"}` }))),
   ]), "No expectation has been tried on it yet.");
 }
 

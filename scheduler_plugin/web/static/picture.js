@@ -1,5 +1,5 @@
 // Which objects cost how much of the quality of data (paper 004, section 4.2): as wide as it is read, as high as it was
-// stale. The dark part is the time its own job ran, the light part the wait for it. The area is the QoD lost.
+// stale. The full part is the time its own job ran, the pale part the wait for it. The area is the QoD lost.
 
 import { get } from "./api.js";
 import { by, choice, duration, h, objectLink, percent, s, table, toast } from "./dom.js";

@@ -44,7 +44,7 @@ export async function quarantine(box) {
   }
 
   function tick(item) {
-    const input = h("input", { type: "checkbox", "aria-label": `choose ${item.id}`, disabled: !item.may_edit, title: item.may_edit ? null : "You may not edit its DAG.", onchange: () => { if (input.checked) chosen.add(item.id); else chosen.delete(item.id); tally(); } });
+    const input = h("input", { type: "checkbox", "aria-label": `choose ${item.file.split("/").at(-1)}${item.row === null ? "" : `, row ${item.row}`}`, disabled: !item.may_edit, title: item.may_edit ? null : "You may not edit its DAG.", onchange: () => { if (input.checked) chosen.add(item.id); else chosen.delete(item.id); tally(); } });
     input.checked = chosen.has(item.id);
     return input;
   }

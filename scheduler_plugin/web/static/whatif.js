@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { curves } from "./charts.js";
-import { by, choice, duration, h, number, percent, table, time, toast } from "./dom.js";
+import { by, choice, duration, h, number, percent, plural, table, time, toast } from "./dom.js";
 
 const WINDOWS = [["0.25", "last 15 minutes"], ["1", "last hour"], ["6", "last 6 hours"], ["24", "last 24 hours"]];
 
@@ -64,13 +64,14 @@ export async function whatIf(box) {
 
 /** Queries that said how much they would wait for fresher data: the curve, and the point that was taken. */
 async function waitingQueries() {
-  const told = (await get("queries")).filter((each) => each.taken);
+  const told = await get("queries", { weighed: true });
   const figure = h("div");
   const draw = (id) => {
     const query = told.find((each) => String(each.id) === id);
+    const others = query.together_with.length - 1;
     figure.replaceChildren(
-      h("p", { class: "muted" }, `Asked by ${query.by} at ${time(query.asked_at)} with preference ${number(query.prefer)} over ${query.objects.join(", ")}; weighed together with ${query.together_with.length} waiting. It took ${duration(query.taken.wait)} of waiting.`),
-      curves([{ name: "how much fresher the answers become, by how long they wait", points: query.curve.map((point) => [point.wait, point.help]) }], { width: Math.min(640, figure.clientWidth || 640), label: (value) => number(value, 2), marks: [[query.taken.wait, query.taken.help, "the point taken"]] }));
+      h("p", { class: "muted" }, `Asked by ${query.by} at ${time(query.asked_at)} with preference ${number(query.prefer)} over ${query.objects.join(", ")}; weighed ${others ? `together with ${plural(others, "other")}` : "alone"}. ${others ? "Together they accept" : "It accepts"} ${duration(query.accepted)} of waiting; the point taken costs ${duration(query.taken.wait)} of it.`),
+      curves([{ name: "staleness spared, by waiting added", steps: true, points: query.curve.map((point) => [point.wait, point.help]) }], { width: Math.min(640, figure.clientWidth || 640), label: duration, marks: [[query.taken.wait, query.taken.help, "the point taken"]] }));
   };
   if (told.length) requestAnimationFrame(() => draw(String(told[0].id)));
   return h("section", null, h("h2", null, "Waiting queries: fast or fresh"),
