@@ -17,6 +17,8 @@ from scheduler_plugin.cli.main import main
         (["query", "SELECT 1", "--version", "flights"], "--version takes OBJECT=N"),
         (["query", "SELECT 1", "--limit", "0"], "--limit is a number from 1 to 10000"),
         (["query", "SELECT 1", "--limit", "10001"], "--limit is a number from 1 to 10000"),
+        (["versions", "board", "--limit", "-1"], "--limit is at least 1"),
+        (["decisions", "--limit", "-1"], "--limit is at least 1"),
         (["set", "board", "--limit", "0s", "--until", "1h"], "--limit must be longer than 0s"),
         (["access"], "name an object, or give a log"),
         (["access", "board", "--log", "x"], "name an object, or give a log"),
