@@ -23,7 +23,13 @@ READS = {"a": (), "b": (), "v": ("a", "b"), "w": ("v", "a")}
 
 def rows(definition: str = "SELECT 1") -> list[objects.ObjectRow]:
     found = [
-        objects.ObjectRow(name=name, kind="table", materialized=True, parents=(), spec={**SPEC, "period": 1.0})
+        objects.ObjectRow(
+            name=name,
+            kind="table",
+            materialized=True,
+            parents=(),
+            spec={**SPEC, "period": 1.0, "columns": [["id", "long"]]},
+        )
         for name in "ab"
     ]
     # w reads v through a virtual view.
