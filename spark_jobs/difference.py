@@ -49,15 +49,16 @@ class Way:
     #: None: it is appended. Otherwise the columns by which it is merged, and for each other column the function.
     keys: tuple[str, ...] | None
     merged_by: Mapping[str, str]
-    #: The view's columns from the merged ones, as SQL over `merged`; None when they are the same.
-    final: str | None = None
+    #: The view's columns as SQL over the merged ones, and which rows it has; None when they are the same.
+    shown: Mapping[str, str] | None = None
+    having: str | None = None
     #: The partial aggregates of the rows read, less those that averages need.
     partial: str | None = None
     averages: tuple[Average, ...] = ()
 
     def partials(self, decimal: Collection[str]) -> str:
         """The SQL of the partial aggregates; `decimal` are the averages that are decimals, whose sums are exact."""
-        assert self.partial is not None, "only a view with a final step has partial aggregates"
+        assert self.partial is not None, "only a view that is computed from them has partial aggregates"
         query = sqlglot.parse_one(self.partial, read="spark")
         for each in self.averages:
             of = each.of if each.column in decimal else f"CAST({each.of} AS DOUBLE)"
@@ -213,11 +214,9 @@ def _by_partials(query: exp.Select, by: list[exp.Expression]) -> Way:
             old.replace(new)
         return copy
 
-    shown = [(item.alias_or_name, computed(item.unalias())) for item in query.expressions]
-    final = exp.select(*(exp.alias_(value, name, quoted=True) for name, value in shown))
+    shown = {item.alias_or_name: str(computed(item.unalias()).sql("spark")) for item in query.expressions}
     having = query.args.get("having")
-    if having is not None:
-        final = final.where(computed(having.this))
+    kept = None if having is None else str(computed(having.this).sql("spark"))
     partial = query.copy()
     partial.set("having", None)
     partial.set("expressions", [exp.alias_(each.copy(), name) for name, each in columns.items()])
@@ -226,7 +225,8 @@ def _by_partials(query: exp.Select, by: list[exp.Expression]) -> Way:
     return Way(
         keys=tuple(f"k{place}" for place in range(len(by))),
         merged_by=merged_by,
-        final=str(final.from_("merged").sql("spark")),
+        shown=shown,
+        having=kept,
         partial=str(partial.sql("spark")),
         averages=tuple(averages.values()),
     )

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyiceberg.manifest import DataFile
 
 from spark_jobs import files, schema, snapshots
@@ -153,7 +154,7 @@ def _difference(tables: Tables, view: View, measured: Mapping[str, Measured], ex
         raise NotByDifference(f"{grown[0]} has not only grown")
     chosen = way(view.sql, view.virtual, grown[0])
     partials = said.get(PARTIALS)
-    if chosen.final is not None and (partials is None or not files.exists(partials)):
+    if chosen.shown is not None and (partials is None or not files.exists(partials)):
         raise NotByDifference("the last refresh left no partial aggregates to go on from")
     whole = sum(tables.size(name, snapshot) for name, snapshot in view.reads.items())
     spared = tables.size(grown[0], new) - sum(int(file.file_size_in_bytes) for file in added)
@@ -190,7 +191,7 @@ def _refresh(
     result, bytes_in = prepared(spark, tables, view.sql, view.reads, view.virtual, only)
     planned = tables.plan_schema(view.name, _columns(view.name, result))
     way_to = difference.way if difference is not None else _partials_way(view, bytes_in)
-    if difference is not None and difference.way.keys is not None and difference.way.final is None:
+    if difference is not None and difference.way.keys is not None and difference.way.shown is None:
         held, size = tables.read(spark, view.name, difference.base)
         bytes_in += size
         result = merged(difference.way, held, result, tiny=bytes_in <= TINY_BYTES)
@@ -207,15 +208,16 @@ def _refresh(
             READS: json.dumps(dict(view.reads)),
         }
         start = time.monotonic()
-        if way_to is not None and way_to.final is not None:
+        if way_to is not None and way_to.shown is not None:
             extra[PARTIALS] = f"{folder}/partials"
-            result = from_partials(spark, way_to, before, extra[PARTIALS], tiny=tiny)
-        result = schema.cast(result, planned)
-        rows = collected(result) if tiny else None
-        if rows is not None:
-            written = files.write_rows(rows, folder, planned) if rows.num_rows else []
+            made = from_partials(spark, way_to, before, extra[PARTIALS], planned, tiny=tiny)
         else:
-            written = files.write_frame(result.coalesce(1) if bytes_in <= SMALL_BYTES else result, folder)
+            made = schema.cast(result, planned)
+            made = collected(made) if tiny else made
+        if isinstance(made, pa.Table):
+            written = files.write_rows(made, folder, planned) if made.num_rows else []
+        else:
+            written = files.write_frame(made.coalesce(1) if bytes_in <= SMALL_BYTES else made, folder)
         stages["write"] = time.monotonic() - start
         start = time.monotonic()
         if difference is not None and difference.way.keys is None:

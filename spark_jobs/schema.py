@@ -129,11 +129,12 @@ def cast(frame: Any, schema: Schema) -> Any:
     """A Spark frame with exactly the table's columns, types and field ids: what `add_files` would not check."""
     from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
-    def column(field: NestedField) -> Any:
-        value = F.col(f"`{field.name}`").cast(spark_type(field.field_type))
-        return value.alias(field.name, metadata={FIELD_ID: field.field_id})
+    return frame.select(*(column(F.col(f"`{field.name}`"), field) for field in schema.fields))
 
-    return frame.select(*map(column, schema.fields))
+
+def column(value: Any, field: NestedField) -> Any:
+    """A Spark expression as that column: its name, type and field id."""
+    return value.cast(spark_type(field.field_type)).alias(field.name, metadata={FIELD_ID: field.field_id})
 
 
 def growth(name: str, schema: Schema, columns: Columns) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:

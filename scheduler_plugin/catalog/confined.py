@@ -141,7 +141,8 @@ def _require_small(node: Any, name: str, exp: Any) -> None:
     elif name == "array_repeat":
         sizes = node.expressions[1:2]
     elif isinstance(node, exp.GenerateSeries) and not _by_days(node, exp):
-        sizes = [node.args.get("start"), node.args.get("end")]
+        # What the parser calls generate_series has one name in Spark.
+        name, sizes = "sequence", [node.args.get("start"), node.args.get("end")]
     elif isinstance(node, exp.Format) or name == "printf":
         given = node.this if isinstance(node, exp.Format) else next(iter(node.expressions), None)
         if not (isinstance(given, exp.Literal) and given.is_string) or _WIDE.search(given.this):

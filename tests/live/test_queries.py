@@ -316,6 +316,15 @@ def test_a_preference_waits_for_as_much_as_it_says_and_keeps_the_curve(running: 
         running.on_demand = False
 
 
+def test_a_query_without_an_end_is_stopped_at_its_deadline_and_leaves_spark_to_others(running: Running) -> None:
+    running.settle()
+    numbers = [f"(SELECT explode(sequence(1, 10000)) AS {name}) AS of_{name}" for name in "abc"]
+    endless = f"SELECT count(*) AS n FROM totals, {', '.join(numbers)} WHERE a * b * c % 7 = n"
+    with pytest.raises(CannotMeetError, match="Spark was stopped after"):
+        ask(running.settings, Asked(sql=endless, by="ana", deadline=4))
+    assert ask(running.settings, Asked(sql="SELECT sum(n) AS n FROM totals", by="ana", deadline=60)).rows
+
+
 def test_the_session_itself_reads_no_files_and_no_variables(running: Running) -> None:
     from spark_jobs.query import confine
     from spark_jobs.session import spark_session

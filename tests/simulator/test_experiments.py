@@ -194,7 +194,8 @@ def test_a_folder_that_cannot_be_written_is_told_before_the_work(capsys, tmp_pat
     assert "--out" in printed.err
 
 
-def test_an_interrupt_leaves_nothing_behind(tmp_path):
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_nothing_behind(tmp_path, asked):
     folder = tmp_path / "out"
     command = [sys.executable, "-m", "scheduler_plugin.cli", "experiment", "qoda-speed", "--out", str(folder)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -204,7 +205,7 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path):
         while not folder.exists():  # all is imported by then, and a long run lies before it
             assert running.poll() is None
             time.sleep(0.02)
-        running.send_signal(signal.SIGINT)
+        running.send_signal(asked)
         out, err = running.communicate()
     assert (running.returncode, out) == (130, b"")
     assert err.decode().strip() == "freshet experiment: interrupted"
