@@ -320,7 +320,7 @@ def test_a_query_without_an_end_is_stopped_at_its_deadline_and_leaves_spark_to_o
     running.settle()
     numbers = [f"(SELECT explode(sequence(1, 10000)) AS {name}) AS of_{name}" for name in "abc"]
     endless = f"SELECT count(*) AS n FROM totals, {', '.join(numbers)} WHERE a * b * c % 7 = n"
-    with pytest.raises(CannotMeetError, match="Spark was stopped after"):
+    with pytest.raises(CannotMeetError, match=r"Spark was stopped after [\d.]+ s of work on it\.$"):
         ask(running.settings, Asked(sql=endless, by="ana", deadline=4))
     assert ask(running.settings, Asked(sql="SELECT sum(n) AS n FROM totals", by="ana", deadline=60)).rows
 
@@ -351,14 +351,6 @@ def test_what_spark_has_against_the_sql_is_told_in_a_line(running: Running, sql:
 def test_columns_of_one_name_stand_side_by_side(running: Running) -> None:
     answer = ask(running.settings, Asked(sql="SELECT 1 AS a, 2 AS a FROM shops LIMIT 1", by="ana"))
     assert (list(answer.columns), answer.rows) == (["a", "a"], [[1, 2]])
-
-
-def test_one_that_spark_does_not_end_in_time_is_stopped_and_says_no_more_than_that(running: Running) -> None:
-    running.settle()
-    numbers = "(SELECT explode(sequence(1, 10000)) AS n)"
-    endless = f"SELECT count(*) FROM shops CROSS JOIN {numbers} a CROSS JOIN {numbers} b WHERE hash(a.n, b.n) > 3"
-    with pytest.raises(CannotMeetError, match=r"Spark was stopped after [\d.]+ s of work on it\.$"):
-        ask(running.settings, Asked(sql=endless, by="ana", deadline=1.5))
 
 
 def test_reads_are_counted_for_what_the_sql_names(running: Running) -> None:

@@ -84,7 +84,7 @@ class World:
             return
         self.snapshots += 1
         if READS[name]:
-            held = frozenset().union(*(self.holds.get(claim.reads[each] or 0, frozenset()) for each in READS[name]))
+            held = frozenset().union(*(self.holds.get(claim.reads.get(each) or 0, frozenset()) for each in READS[name]))
         else:
             before = self.ask("SELECT snapshot_id FROM freshet.version WHERE object = :t ORDER BY committed_at", t=name)
             held = frozenset(each.id for each in claim.updates)
