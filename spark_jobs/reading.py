@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 FILE, BAD, RAW, REASON = "_file", "_bad", "_raw", "_reason"
 _CORRUPT = "_corrupt_record"
+_LINE = "_line"
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 _TEXT = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
 
@@ -111,14 +112,17 @@ def _json(
 
     fields = ", ".join(f"`{name}` {_roomy(kind)}" for name, kind in columns)
     lines = spark.read.text(paths).where(F.length(F.trim("value")) > 0)
+    # Spark calls a line `value`, as one of the columns may be called.
     parsed = lines.select(
-        "value", "_metadata", F.from_json("value", f"{fields}, {_CORRUPT} string", _TEXT).alias("_parsed")
+        _col("value").alias(_LINE),
+        "_metadata",
+        F.from_json("value", f"{fields}, {_CORRUPT} string", _TEXT).alias("_parsed"),
     )
-    frame = parsed.select("value", "_metadata", "_parsed.*")
+    frame = parsed.select(_LINE, "_metadata", "_parsed.*")
     declared = F.array(*(F.lit(name) for name, _ in columns))
     # A key may be left out (it is null); a key nobody declared may not.
-    strange = F.size(F.array_except(F.coalesce(F.json_object_keys("value"), F.array()), declared)) > 0
-    return _fitted(frame, columns, origin, raw=F.when(_col(_CORRUPT).isNotNull() | strange, _col("value")))
+    strange = F.size(F.array_except(F.coalesce(F.json_object_keys(_LINE), F.array()), declared)) > 0
+    return _fitted(frame, columns, origin, raw=F.when(_col(_CORRUPT).isNotNull() | strange, _col(_LINE)))
 
 
 def _parquet(

@@ -12,7 +12,7 @@ Pure: the standard library and numpy only. No clock, no dice, no environment, no
 >>> warehouse.apply(UpdateArrived(table="flights", at=60.0))
 >>> policy = POLICIES["qoda"]()
 >>> [(choice.object, choice.why) for choice in policy.choose(warehouse, now=60.0, free_slots=[0])]
-[('flights', '0.7 of the reads depend on it, 1.5 s to run')]
+[('flights', 'popularity 0.7, 1.5 s to run')]
 >>> warehouse.dirty_ancestors("delays")
 ['flights']
 """

@@ -20,6 +20,11 @@ class PolicyError(ValueError):
     """A policy was given a parameter it cannot use."""
 
 
+def figure(value: float) -> str:
+    """A number in a reason: three digits that count, and all of those before the point."""
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """One object to start now."""
@@ -27,7 +32,7 @@ class Choice:
     object: str
     slot: int
     impact: float
-    #: For a person: "0.7 of the reads depend on it, 1.5 s to run".
+    #: For a person: "popularity 0.7, 1.5 s to run".
     why: str
     #: How many pending updates to load; None means all of them.
     updates: int | None = None

@@ -3,6 +3,7 @@
 import argparse
 
 from scheduler_plugin.cli.ledger import ledger, print_json
+from scheduler_plugin.cli.main import UserError
 from scheduler_plugin.cli.table import table
 from scheduler_plugin.cli.when import moment
 
@@ -17,6 +18,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from scheduler_plugin.store.reports import latest_decisions
 
+    if options.limit < 1:
+        raise UserError(f"--limit is at least 1, not {options.limit}", exit_code=2)
     since = moment(options.since) if options.since else None
     with ledger() as database:
         found = latest_decisions(database, options.limit, object=options.object, since=since)

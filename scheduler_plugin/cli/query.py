@@ -30,17 +30,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--version", action="append", default=[], metavar="OBJECT=N", help="read this version of an object"
     )
-    parser.add_argument("--limit", type=int, default=1000, metavar="N", help="the most rows to show (1000)")
+    parser.add_argument(
+        "--limit", type=int, default=1000, metavar="N", help="the most rows to show (1000, at most 10000)"
+    )
     parser.add_argument("--by", default=None, help="who asks; the user of this machine unless given")
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
     from scheduler_plugin.catalog.confined import ConfinedError
-    from scheduler_plugin.live.queries import Asked, CannotMeetError, ask
+    from scheduler_plugin.live.queries import MOST_ROWS, Asked, CannotMeetError, ask
+    from spark_jobs.session import SparkGone
 
     if options.prefer is not None and not 0 <= options.prefer <= 1:
         raise UserError(f"--prefer is a number from 0 to 1, not {options.prefer:g}", exit_code=2)
+    if not 1 <= options.limit <= MOST_ROWS:
+        raise UserError(f"--limit is a number from 1 to {MOST_ROWS}, not {options.limit}", exit_code=2)
     asked = Asked(
         sql=options.sql,
         by=options.by or me(),
@@ -63,6 +68,8 @@ def run(options: argparse.Namespace) -> int:
         raise UserError(str(error), exit_code=NOT_IN_TIME) from None
     except LookupError as error:
         raise UserError(str(error)) from None
+    except SparkGone as error:
+        raise UserError(f"{error}. `freshet up` starts it again.") from None
     if options.json:
         print_json(answer)
         return 0

@@ -28,9 +28,9 @@ def run(options: argparse.Namespace) -> int:
     until = moment(options.until, future=True) if options.until else None
     if until is None and set(wanted.values()) != {TAKE_BACK}:
         raise UserError("say until when, such as --until 18:00: what should hold for good belongs in the catalog.")
+    values = {what: None if text == TAKE_BACK else _number(what, text) for what, text in wanted.items()}
     with ledger() as database:
-        for what, text in wanted.items():
-            value = None if text == TAKE_BACK else _number(what, text)
+        for what, value in values.items():
             try:
                 controls.override(
                     database,
@@ -44,17 +44,20 @@ def run(options: argparse.Namespace) -> int:
             except LookupError as error:
                 raise UserError(str(error)) from None
             end = f" until {until.astimezone():%Y-%m-%d %H:%M:%S}" if until and value is not None else ""
-            print(f"{options.object}: {what} is {'as in the catalog' if value is None else text}{end}.")
+            print(f"{options.object}: {what} is {'as in the catalog' if value is None else wanted[what]}{end}.")
     return 0
 
 
 def _number(what: str, text: str) -> float:
     if what == "limit":
-        return span(text)
+        limit = span(text)
+        if limit == 0:
+            raise UserError(f"--limit must be longer than {text}: nothing could ever keep it.", exit_code=2)
+        return limit
     try:
         weight = float(text)
     except ValueError:
         weight = 0.0
     if not 0 < weight < float("inf"):
-        raise UserError(f"--weight must be a number above 0, not {text}.")
+        raise UserError(f"--weight must be a number above 0, not {text}.", exit_code=2)
     return weight

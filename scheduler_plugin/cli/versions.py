@@ -21,6 +21,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from scheduler_plugin.store import versions
 
+    if options.limit < 1:
+        raise UserError(f"--limit is at least 1, not {options.limit}", exit_code=2)
     with ledger() as database:
         try:
             found = versions.history(database, options.object, limit=options.limit)

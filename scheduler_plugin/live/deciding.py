@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from scheduler_plugin.brain.burst import Burst
 from scheduler_plugin.brain.demands import Demand
 from scheduler_plugin.brain.idle import newer_by, put_off, reach
+from scheduler_plugin.brain.policy import figure
 from scheduler_plugin.live.holds import FAILING
 from scheduler_plugin.store.decisions import NewDecision
 
@@ -141,7 +142,7 @@ def _kept_ready(scheduler: "Scheduler", idle: list[int], now: float) -> list[New
                 policy="idle",
                 slot=slot,
                 impact=0.0,
-                why=f"kept ready in idle time: read lately, and {newer:.3g} s newer, if not all there is",
+                why=f"kept ready in idle time: read lately, and {figure(newer)} s newer, if not all there is",
                 figures={"ingredients": {"newer_by": newer}},
                 parents=scheduler.rows[name].spec.get("reads", ()),
                 time_limit=scheduler.time_limit(name),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from scheduler_plugin.brain import JobFinished, JobStarted, UpdateArrived, Warehouse, checkpoint
+from scheduler_plugin.brain.policy import figure
 from scheduler_plugin.catalog.rows import declared
 from scheduler_plugin.live.scheduler import Scheduler
 from scheduler_plugin.live.slots import Slots
@@ -245,7 +246,10 @@ class _Causes:
             cause, why = "silent", f"nothing arrives for {self._named(self._silent[position])}"
         elif (slowest := self._slowest[position])[0] > limit:
             period, table = slowest
-            cause, why = "seldom", f"files of {self._named([table])} come about every {period:.3g} s, and no run helps"
+            cause, why = (
+                "seldom",
+                f"files of {self._named([table])} come about every {figure(period)} s, and no run helps",
+            )
         else:
             cause, why = "load", "its turn comes too late: there is more to run than the slots can carry"
         return Breach(object=name, limit=limit, at=at, cause=cause, why=why)

@@ -119,7 +119,7 @@ def plan(catalog: objects.CatalogRow | None, sql: str) -> Plan:
 
 
 def ask(settings: Settings, asked: Asked) -> Answer:
-    """Answers a query. ConfinedError: not allowed; CannotMeetError: not in time; LookupError: nothing there to read."""
+    """Answers a query. ConfinedError: not with this SQL; CannotMeetError: not in time; LookupError: nothing there."""
     database = Database(settings.database_url)
     try:
         return Asking(settings, database, asked).answer()
@@ -291,10 +291,11 @@ class Asking:
                 chosen = versions.choose(connection, self.plan.reads, strict=True)
                 possible = self._told(chosen)
                 age = _age(chosen.interval.until)
-                hint = f"An answer that was true {age:.1f} s ago can be had at once: --max-staleness {math.ceil(age)}s."
+                hint = f" An answer that was true {age:.1f} s ago can be had at once, without a limit of staleness."
             except versions.NoCommonInstantError as error:
-                possible, hint = {}, f"There is nothing to fall back on: {error}."
-        return CannotMeetError(f"query {self.id} cannot be answered in time: {why}. {hint}", self.id, possible)
+                possible, hint = {}, f" There is nothing to fall back on: {error}."
+        hint = "" if self.asked.max_staleness is None else hint
+        return CannotMeetError(f"query {self.id} cannot be answered in time: {why}.{hint}", self.id, possible)
 
     # Reading ----------------------------------------------------------------------------------------------------
 
@@ -314,7 +315,9 @@ class Asking:
                 accesses.count(self._database, Counter(self.plan.named))
             found, seconds["spark"] = self._in_spark(chosen)
         cut = found.num_rows > self.asked.most_rows
-        rows = [list(row.values()) for row in found.slice(0, self.asked.most_rows).to_pylist()]
+        # Column by column: two may have the same name.
+        shown = (column.to_pylist() for column in found.slice(0, self.asked.most_rows).columns)
+        rows = [list(row) for row in zip(*shown, strict=True)]
         seconds["all"] = time.monotonic() - self._began
         self._end(
             "done",

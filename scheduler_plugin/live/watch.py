@@ -67,7 +67,7 @@ def conditions(scheduler: Scheduler, now: float) -> list[Condition]:
         told = f"No Spark answers: no job can run. It is asked again every {AWAY_PAUSE:.0f} s."
         found.append(_condition("failing", None, told))
     for name, files in scheduler.blocked.items():
-        told = f"{files} file(s) of the last batch of {name} are in quarantine: `freshet quarantine` shows why."
+        told = f"{files} file(s) of the last batch of {name} went to quarantine: `freshet quarantine list` says why."
         found.append(_condition("blocked_batch", name, told, files=files))
     if (load := [each for each in expected if each.cause == "load"]) and scheduler.stopped is None:
         found.append(_overload(scheduler, load, now))

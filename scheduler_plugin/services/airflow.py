@@ -195,7 +195,10 @@ def revision(url: str) -> str | None:
 
 
 def health(settings: Settings) -> dict[str, Any] | None:
-    """What the api-server says of all components; None when it does not answer."""
+    """What our api-server says of all components; None when it does not answer, or somebody else does at its port."""
+    record = Record.read(settings.home, API_SERVER)
+    if record is None or not process.listens(record):
+        return None
     address = urlsplit(settings.api_url)
     try:
         with closing(http.client.HTTPConnection(address.netloc, timeout=5)) as connection:

@@ -84,7 +84,7 @@ def down(home: Home, progress: Progress) -> None:
 
 def status(settings: Settings) -> list[ServiceStatus]:
     """How each service is; quick, and never waits for one that hangs for long."""
-    told = airflow.health(settings) if Record.read(settings.home, airflow.API_SERVER) else None
+    told = airflow.health(settings)
     found = [
         _server(settings, postgres.SERVICE, "FRESHET_DATABASE_URL", 5432),
         _server(settings, spark.SERVICE, "FRESHET_SPARK_REMOTE", 15002),
@@ -142,7 +142,7 @@ class _Start:
             self.wait(record, lambda: process.listens(record))
         except ServiceError:
             # It takes Spark seconds to come to its port, and somebody else may have come first.
-            if record.alive or "BindException" not in process.log_tail(home, spark.SERVICE, lines=200):
+            if not self.came_too_late(spark.SERVICE, "BindException"):
                 raise
             record = spark.start(home)
             self.wait(record, lambda: process.listens(record))
@@ -177,6 +177,22 @@ class _Start:
         return not kept
 
     def airflow(self, heard_since: float) -> None:
+        try:
+            self.components(heard_since)
+        except ServiceError:
+            # As with Spark: somebody else may have come to the port first. All components are told another one.
+            if not self.came_too_late(airflow.API_SERVER, "address already in use"):
+                raise
+            self.components(heard_since)
+        self.tick()
+
+    def came_too_late(self, service: str, complaint: str) -> bool:
+        """Whether a service ended because somebody else took its port while it started."""
+        record = Record.read(self.settings.home, service)
+        alive = record is not None and record.alive
+        return not alive and complaint in process.log_tail(self.settings.home, service, lines=200)
+
+    def components(self, heard_since: float) -> None:
         """What runs may outlive a crash of the database, and is asked for a sign of life from after it."""
         settings, progress = self.settings, self.progress
         port = airflow.choose_port(settings.home)
@@ -199,7 +215,6 @@ class _Start:
                 record = self.anew(component, record, port)
             self.wait(record, lambda c=component, r=record: airflow.is_healthy(c, r, airflow.health(settings)))
             progress.done(component, _ready(record, component in kept))
-        self.tick()
 
     def anew(self, component: str, record: Record | None, port: int) -> Record:
         if record is not None and process.family(record):

@@ -35,7 +35,7 @@ _LOCK = 0x50494E53  # "PINS"
 
 
 class NoCommonInstantError(LookupError):
-    """The objects have no versions that were true together."""
+    """The objects have no versions that were true together, or one of them has never had any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,8 @@ def choose(
 ) -> Chosen:
     """The newest versions that were true together, not after `at`; `fixed` names snapshots that must be among them.
 
-    Where there are none: the newest of each, or with `strict` an error. Until the transaction ends nothing is pruned.
+    Where there are none: the newest of each, or with `strict` an error, as where one has never held anything. Until the
+    transaction ends nothing is pruned.
     """
     connection.execute(text("SELECT pg_advisory_xact_lock_shared(:key)"), {"key": _LOCK})
     for few in (FEW, None):  # nearly always the answer is among the newest few; the same answer, if it is
@@ -85,6 +86,9 @@ def choose(
             kept[name] = [each for each in kept.get(name, []) if each[0] == snapshot]
             if not kept[name]:
                 raise LookupError(f"{name} has no version {snapshot} (any more); `freshet versions {name}` lists them")
+        if strict and (never := [name for name in objects if not kept.get(name)]):
+            which = "holds nothing yet: its" if len(never) == 1 else "hold nothing yet: their"
+            raise NoCommonInstantError(f"{', '.join(never)} {which} first load or refresh must come first")
         chosen = _together(objects, kept, at)
         if chosen is not None:
             return chosen

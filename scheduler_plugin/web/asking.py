@@ -22,6 +22,7 @@ from scheduler_plugin.store import objects
 from scheduler_plugin.web.access import Reader, readable
 from scheduler_plugin.web.desk import Desk
 from scheduler_plugin.web.models import AskedTime
+from spark_jobs.session import SparkGone
 
 #: Queries that are answered at the same time by one api-server.
 MOST_AT_ONCE = 8
@@ -64,6 +65,7 @@ def router(desk: Desk) -> APIRouter:
             404: {"description": "There is nothing there to read, or not for you to see"},
             409: {"description": "The SQL is refused; or not in time, and `possible` tells what could be had at once"},
             429: {"description": "Too many at once"},
+            503: {"description": "Spark does not answer"},
         },
     )
     room = threading.BoundedSemaphore(MOST_AT_ONCE)
@@ -90,8 +92,12 @@ def router(desk: Desk) -> APIRouter:
             return JSONResponse(
                 {"detail": str(error), "possible": _with_versions_as_text(error.possible)}, status_code=409
             )
+        except ConfinedError as error:
+            raise HTTPException(409, f"The SQL is refused: {error}") from None
         except LookupError as error:
             raise HTTPException(404, str(error)) from None
+        except SparkGone as error:
+            raise HTTPException(503, f"{error}") from None
         finally:
             room.release()
 

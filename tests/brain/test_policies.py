@@ -210,6 +210,13 @@ def test_fifo_gives_every_update_its_own_load():
     assert (choice.object, choice.updates, choice.why) == ("flights", 1, "queued 1 s ago")
 
 
+def test_a_reason_is_written_for_people_also_when_figures_are_large():
+    warehouse = chain()
+    warehouse.apply(UpdateArrived(table="flights", at=10.0))
+    [choice] = POLICIES["fifo"]().choose(warehouse, 12_355.4, [0])
+    assert choice.why == "queued 12,345 s ago"
+
+
 @given(wait=quarters)
 def test_myopic_looks_at_the_oldest_pending_release(wait):
     warehouse = chain()

@@ -1,4 +1,4 @@
-"""`query`, `versions`, `run` and `access` at the keyboard: what is wrong is said before anything is asked."""
+"""`query`, `versions`, `run`, `set` and `access` at the keyboard: what is wrong is said before anything is asked."""
 
 from pathlib import Path
 
@@ -15,6 +15,11 @@ from scheduler_plugin.cli.main import main
         (["query", "SELECT 1", "--max-staleness", "0s"], "--max-staleness"),
         (["query", "SELECT 1", "--as-of", "yesterday"], "`yesterday` is not a time"),
         (["query", "SELECT 1", "--version", "flights"], "--version takes OBJECT=N"),
+        (["query", "SELECT 1", "--limit", "0"], "--limit is a number from 1 to 10000"),
+        (["query", "SELECT 1", "--limit", "10001"], "--limit is a number from 1 to 10000"),
+        (["versions", "board", "--limit", "-1"], "--limit is at least 1"),
+        (["decisions", "--limit", "-1"], "--limit is at least 1"),
+        (["set", "board", "--limit", "0s", "--until", "1h"], "--limit must be longer than 0s"),
         (["access"], "name an object, or give a log"),
         (["access", "board", "--log", "x"], "name an object, or give a log"),
         (["access", "board", "--count", "0"], "--count is at least 1"),

@@ -176,6 +176,16 @@ def test_a_bad_row_goes_to_quarantine_with_its_number_and_the_rest_of_its_file_i
     assert [row["who"] for row in loading.rows()] == ["ann"]
 
 
+def test_a_json_column_may_be_called_as_spark_calls_a_line(loading: Loading) -> None:
+    lines = '{"sensor": "a", "value": 1.5}\n{"sensor": "b", "value": "high"}\n'
+    columns = [("sensor", "string"), ("value", "double")]
+    result = loading.load(loading.write("some.json", lines), columns=columns, format="json")
+    assert loading.rows() == [{"sensor": "a", "value": 1.5}]
+    ((_, number, words, raw),) = result.quarantined_rows
+    assert (number, raw) == (2, '{"sensor": "b", "value": "high"}')
+    assert "column `value`: 'high' is not double" in words
+
+
 def test_values_arrive_as_they_were_written(loading: Loading) -> None:
     text = 'day,who,id,amount,at\n2024-01-02,"a ""quoted"", two-line\nname \\ ",7,-0.50,2024-01-01T10:00:00+02:00\n'
     plain = HEADER + '8,"",,,\n9,,1,2024-01-01,\n'

@@ -23,7 +23,13 @@ READS = {"a": (), "b": (), "v": ("a", "b"), "w": ("v", "a")}
 
 def rows(definition: str = "SELECT 1") -> list[objects.ObjectRow]:
     found = [
-        objects.ObjectRow(name=name, kind="table", materialized=True, parents=(), spec={**SPEC, "period": 1.0})
+        objects.ObjectRow(
+            name=name,
+            kind="table",
+            materialized=True,
+            parents=(),
+            spec={**SPEC, "period": 1.0, "columns": [["id", "long"]]},
+        )
         for name in "ab"
     ]
     # w reads v through a virtual view.
@@ -78,7 +84,7 @@ class World:
             return
         self.snapshots += 1
         if READS[name]:
-            held = frozenset().union(*(self.holds.get(claim.reads[each] or 0, frozenset()) for each in READS[name]))
+            held = frozenset().union(*(self.holds.get(claim.reads.get(each) or 0, frozenset()) for each in READS[name]))
         else:
             before = self.ask("SELECT snapshot_id FROM freshet.version WHERE object = :t ORDER BY committed_at", t=name)
             held = frozenset(each.id for each in claim.updates)

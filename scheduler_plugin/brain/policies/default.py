@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from scheduler_plugin.brain import events
 from scheduler_plugin.brain.lane import Lane
-from scheduler_plugin.brain.policy import Candidate, Choice, Policy
+from scheduler_plugin.brain.policy import Candidate, Choice, Policy, figure
 from scheduler_plugin.brain.promises import NO_LIMITS, Promise, Promises, Verdict
 from scheduler_plugin.brain.rhythm import Rhythm
 from scheduler_plugin.brain.warehouse import Warehouse
@@ -318,18 +318,20 @@ class Freshest(Policy):
 
     def _rule_in_words(self, warehouse: Warehouse, position: int, rule: int, strength: float, limits: Verdict) -> str:
         if rule == OVERDUE:
-            return f"overdue: it has lacked an update for {strength:.3g} s"
+            return f"overdue: it has lacked an update for {figure(strength)} s"
         if rule == LIMIT:
-            return f"limit: {_promised(warehouse, limits.pressing[position])} is to be kept for {-strength:.3g} s more"
+            return (
+                f"limit: {_promised(warehouse, limits.pressing[position])} is to be kept for {figure(-strength)} s more"
+            )
         if rule == BROKEN_LIMIT:
             return f"limit: {_promised(warehouse, limits.broken[position])} cannot be kept any more, so soon again"
         if rule == SPELL:
-            return f"a stale spell that ends with it will have lasted {strength:.3g} s, near the longest of late"
+            return f"a stale spell that ends with it will have lasted {figure(strength)} s, near the longest of late"
         if rule == LATE_TABLE:
-            return f"late: an update would take {strength:.2g} times the time it covers, more than any of late"
+            return f"late: an update would take {figure(strength)} times the time it covers, more than any of late"
+        popularity, lag = warehouse.popularity(position), self.lag(warehouse, position)
         return (
-            f"{warehouse.popularity(position):.3g} of the reads depend on it, {self.lag(warehouse, position):.3g} s of "
-            f"new data, {warehouse.cost(position):.3g} s to run"
+            f"popularity {figure(popularity)}, {figure(lag)} s of new data, {figure(warehouse.cost(position))} s to run"
         )
 
     def given_up(self, warehouse: Warehouse, now: float) -> list[Candidate]:

@@ -15,7 +15,7 @@ from itertools import chain
 
 from scheduler_plugin.brain import events
 from scheduler_plugin.brain.graph import Graph
-from scheduler_plugin.brain.policy import Choice, Policy
+from scheduler_plugin.brain.policy import Choice, Policy, figure
 from scheduler_plugin.brain.warehouse import Warehouse
 
 
@@ -109,7 +109,7 @@ class Fifo(Policy):
         }
 
     def why(self, warehouse: Warehouse, position: int, now: float) -> str:
-        return f"queued {self.impact(warehouse, position, now):.3g} s ago"
+        return f"queued {figure(self.impact(warehouse, position, now))} s ago"
 
     def _size(self, position: int) -> int | None:
         assert self._warehouse is not None

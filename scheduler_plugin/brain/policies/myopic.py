@@ -4,7 +4,7 @@ It looks at the earliest pending release, not at how long the table has been sta
 update that it does not hold.
 """
 
-from scheduler_plugin.brain.policy import Ranked
+from scheduler_plugin.brain.policy import Ranked, figure
 from scheduler_plugin.brain.warehouse import Warehouse
 
 
@@ -22,4 +22,4 @@ class Myopic(Ranked):
         return {"oldest_release": -self.key(warehouse, position), "cost": warehouse.cost(position)}
 
     def why(self, warehouse: Warehouse, position: int, now: float) -> str:
-        return f"its oldest update has waited {self.impact(warehouse, position, now):.3g} s"
+        return f"its oldest update has waited {figure(self.impact(warehouse, position, now))} s"

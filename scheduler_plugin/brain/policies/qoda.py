@@ -6,7 +6,7 @@ descendants included, divided by what it costs.
 
 import math
 
-from scheduler_plugin.brain.policy import Ranked
+from scheduler_plugin.brain.policy import Ranked, figure
 from scheduler_plugin.brain.warehouse import Warehouse
 
 
@@ -24,6 +24,4 @@ class Qoda(Ranked):
         return {"popularity": warehouse.popularity(position), "cost": warehouse.cost(position)}
 
     def why(self, warehouse: Warehouse, position: int, now: float) -> str:
-        return (
-            f"{warehouse.popularity(position):.3g} of the reads depend on it, {warehouse.cost(position):.3g} s to run"
-        )
+        return f"popularity {figure(warehouse.popularity(position))}, {figure(warehouse.cost(position))} s to run"
