@@ -26,6 +26,9 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(found)
         return 0
+    if not found:
+        print("Nothing was decided.")
+        return 0
     rows = [
         (
             each.id,

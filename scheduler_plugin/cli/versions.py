@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             found = versions.history(database, options.object, limit=options.limit)
         except LookupError as error:
-            raise UserError(f"{error}; `freshet status` lists them.") from None
+            raise UserError(str(error)) from None
     if options.json:
         print_json(found)
         return 0

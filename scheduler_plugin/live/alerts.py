@@ -10,6 +10,7 @@ from dataclasses import asdict
 from importlib import import_module
 from typing import Any
 
+from scheduler_plugin.live.watch import span
 from scheduler_plugin.services.settings import Settings
 from scheduler_plugin.store import incidents, objects
 from scheduler_plugin.store.database import Database
@@ -32,8 +33,9 @@ def tell(settings: Settings, context: Any) -> None:
     finally:
         database.close()
     told = asdict(incident)
-    if match[2] == "closed":
-        told["summary"] = f"Recovered: {incident.summary}"
+    if match[2] == "closed" and incident.closed_at is not None:
+        lasted = (incident.closed_at - incident.opened_at).total_seconds()
+        told["summary"] = f"Recovered after {span(lasted)}: {incident.summary}"
     log.info("%s", told["summary"])
     failed = []
     for alert in catalog.settings.get("alerts", ()) if catalog else ():

@@ -4,7 +4,9 @@ Looks at the Scheduler every few seconds and answers with what has begun and wha
 twice in a row to begin, and to be gone twice in a row to be over, so that what flickers makes no alerts.
 """
 
+import math
 from collections.abc import Collection
+from datetime import UTC, datetime
 
 from scheduler_plugin.brain import Candidate
 from scheduler_plugin.live.outlook import Breach, breaches, silent_feeds
@@ -53,15 +55,14 @@ class Watch:
 def conditions(scheduler: Scheduler, now: float) -> list[Condition]:
     """Everything that is the case now."""
     expected = breaches(scheduler, now)
-    found = [_breach(scheduler, each, now) for each in expected]
+    found = [_breach(each, now) for each in expected]
     for name, waited in silent_feeds(scheduler, now).items():
         period = float(scheduler.rows[name].spec["period"])
-        told = f"Nothing has arrived for {name} for {waited:.0f} s; its feed should come about every {period:g} s."
+        told = f"Nothing has arrived for {name} since {_clock(now - waited)}; its feed comes about every {period:g} s."
         found.append(_condition("silent_feed", name, told, waited=waited, period=period))
     for name, trouble in scheduler.troubles.items():
         if trouble.failures >= FAILURES:
-            pause = max(trouble.until - now, 0.0)
-            told = f"The last {trouble.failures} jobs on {name} failed; it is tried again in {pause:.0f} s."
+            told = f"The last {trouble.failures} jobs on {name} failed; it is tried again with growing pauses."
             found.append(_condition("failing", name, told, failures=trouble.failures, until=trouble.until))
     if scheduler.spark_away:
         told = f"No Spark answers: no job can run. It is asked again every {AWAY_PAUSE:.0f} s."
@@ -74,15 +75,16 @@ def conditions(scheduler: Scheduler, now: float) -> list[Condition]:
     return found
 
 
-def _breach(scheduler: Scheduler, breach: Breach, now: float) -> Condition:
+def _breach(breach: Breach, now: float) -> Condition:
     left = breach.at - now
-    if left <= 0:
-        stale = scheduler.warehouse.staleness(breach.object, now)
-        told = f"{breach.object} is {stale:.0f} s stale, over its limit of {breach.limit:g} s: {breach.why}."
-        kind = "breach"
+    kind = "breach" if left <= 0 else "predicted_breach"
+    if breach.at == -math.inf:
+        happens = f"holds nothing yet, with a limit of {breach.limit:g} s"
+    elif kind == "breach":
+        happens = f"passed its limit of {breach.limit:g} s at {_clock(breach.at)}"
     else:
-        told = f"{breach.object} will breach its limit of {breach.limit:g} s in {_span(left)}: {breach.why}."
-        kind = "predicted_breach"
+        happens = f"will breach its limit of {breach.limit:g} s in {span(left)}, at {_clock(breach.at)}"
+    told = f"{breach.object} {happens}: {breach.why}."
     return _condition(kind, breach.object, told, at=breach.at, limit=breach.limit, cause=breach.cause)
 
 
@@ -117,5 +119,10 @@ def _condition(kind: str, name: str | None, summary: str, **body: object) -> Con
     return Condition(kind=kind, object=name, summary=summary, body=body)
 
 
-def _span(seconds: float) -> str:
+def span(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def _clock(at: float) -> str:
+    """What is told stands for as long as the incident lasts, and in messages for longer."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -309,8 +309,13 @@ def tidied(database: Database, name: str, snapshot: int, tidied: int) -> None:
 def history(database: Database, name: str, *, limit: int = 50) -> list[VersionReport]:
     """An object's versions, the newest first."""
     with database.transaction() as connection:
-        if connection.execute(select(Object.name).where(Object.name == name)).one_or_none() is None:
-            raise LookupError(f"no object of the catalog is called {name}")
+        materialized = connection.execute(select(Object.materialized).where(Object.name == name)).scalar_one_or_none()
+        if materialized is None:
+            raise LookupError(f"no object of the catalog is called {name}; `freshet status` lists them.")
+        if not materialized:
+            raise LookupError(
+                f"{name} is a virtual view: it has no versions, and is made of its parents' when it is read."
+            )
         readers: dict[int, list[str]] = defaultdict(list)
         for reader, snapshot in connection.execute(
             select(Pin.reader, Pin.snapshot_id).where(Pin.object == name, Pin.expires_at >= func.clock_timestamp())

@@ -41,7 +41,7 @@ def test_one_alert_when_it_begins_and_one_when_it_is_over(
     )
     epoch = lease.take(database, "test", lease_seconds())
     assert epoch is not None
-    begun = Condition(kind="breach", object="v", summary="v is stale.", body={})
+    begun = Condition(kind="breach", object="v", summary="v passed its limit.", body={})
     foreseen = Condition(kind="predicted_breach", object="v", summary="v will be stale.", body={})
     incidents.change(database, epoch, [begun, foreseen], [])
     first, second = incidents.unalerted(database)
@@ -56,8 +56,8 @@ def test_one_alert_when_it_begins_and_one_when_it_is_over(
     assert incidents.unalerted(database) == [(first[0], "closed")]
     tell(settings, {"run_id": f"incident-{first[0]}-closed"})
     assert told.read_text().splitlines() == [
-        "opened breach of v: v is stale.",
-        "closed breach of v: Recovered: v is stale.",
+        "opened breach of v: v passed its limit.",
+        "closed breach of v: Recovered after 0 s: v passed its limit.",
     ]
 
 
@@ -81,7 +81,9 @@ def test_a_notifier_that_fails_keeps_no_other_from_being_told(
     )
     epoch = lease.take(database, "test", lease_seconds())
     assert epoch is not None
-    incidents.change(database, epoch, [Condition(kind="breach", object="v", summary="v is stale.", body={})], [])
+    incidents.change(
+        database, epoch, [Condition(kind="breach", object="v", summary="v passed its limit.", body={})], []
+    )
     settings = replace(postgres, environment={**postgres.environment, "FRESHET_DATABASE_URL": database.url})
     with pytest.raises(AlertError, match="broken"):
         tell(settings, {"run_id": f"incident-{incidents.unalerted(database)[0][0]}-opened"})
