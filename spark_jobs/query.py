@@ -57,7 +57,10 @@ def prepared(
         whole = frame.coalesce(1) if bytes_in <= TINY_BYTES else frame
         whole.createOrReplaceTempView(f"`{name}`" if not name.isidentifier() else name)
 
-    # Virtual views may read one another: those whose parents are not there yet wait for the next round.
+    # Virtual views may read one another: those whose parents are not there yet wait for the next round. What an earlier
+    # user of the session meant by their names must not pass for them.
+    for name in virtual:
+        spark.catalog.dropTempView(name)
     waiting = dict(virtual)
     while waiting:
         failures = {}

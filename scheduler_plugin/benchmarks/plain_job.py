@@ -23,7 +23,7 @@ def run(arm: str, step: str, file: str = "") -> None:
     settings = Settings.load()
     specs = {row.name: row.spec for row in catalog_row(load_catalog(catalog_path())).objects}
     trips, totals = f"trips_{arm}", f"totals_{arm}"
-    with session(arm, settings.spark_remote) as spark, Tables(settings.database_url, settings.warehouse) as tables:
+    with session(arm, settings) as spark, Tables(settings.database_url, settings.warehouse) as tables:
         if step == "load":
             spec = specs["trips"]
             load_batch(
@@ -50,12 +50,12 @@ def run(arm: str, step: str, file: str = "") -> None:
 
 
 @contextmanager
-def session(arm: str, remote: str) -> Iterator[Any]:
-    """The warm server's for `warm`; one of its own, as spark-submit gives it, for `plain`."""
+def session(arm: str, settings: Any) -> Iterator[Any]:
+    """The warm server's for `warm`, as Freshet's jobs have it; for `plain` one of its own, as spark-submit gives it."""
     from spark_jobs.session import SETTINGS, spark_session
 
     if arm == "warm":
-        with spark_session(remote) as spark:
+        with spark_session(settings.spark_remote, kept=settings.home.spark / "sessions") as spark:
             yield spark
         return
     from pyspark.sql import SparkSession

@@ -183,10 +183,10 @@ class Bench:
         self._loaded = 0
 
     def _session(self) -> Any:
-        """One for each piece of work, as a job has it."""
+        """For one piece of work, as a job has it."""
         from spark_jobs.session import spark_session
 
-        return spark_session(self.settings.spark_remote)
+        return spark_session(self.settings.spark_remote, kept=self.settings.home.spark / "sessions")
 
     def load(self, first: int, rows: int) -> int:
         """More rows, as one batch; returns the snapshot."""

@@ -77,7 +77,9 @@ def _work(settings: Settings, claim: decisions.Claim) -> settling.Outcome:
 
     tables = Tables(settings.database_url, settings.warehouse)
     spec = claim.spec
-    with spark_session(settings.spark_remote) as spark:
+    # Rows that this process hands to Spark, as SQL expectations need them, stay there as long as the session does.
+    hands_rows = claim.piece is not None or any(each["expect"] == "sql" for each in spec.get("expectations", ()))
+    with spark_session(settings.spark_remote, kept=None if hands_rows else settings.home.spark / "sessions") as spark:
         if claim.piece is not None:
             from scheduler_plugin.live.backfill_job import run_piece
 
