@@ -81,7 +81,8 @@ def spark_session(remote: str, kept: Path | None = None) -> Iterator[SparkSessio
         except BaseException:
             session.stop()
             raise
-        session.client.close()
+        session.release_session_on_close = False
+        session.stop()
         place.write(f"{name} {since}")
 
 
