@@ -18,7 +18,9 @@ ALERTS = """
 alerts:
   somebody:
     notifier: {notifier}
-    arguments: {{path: {told}, text: "{{{{ event }}}} {{{{ incident.kind }}}} of {{{{ incident.object }}}}"}}
+    arguments:
+      path: {told}
+      text: "{{{{ event }}}} {{{{ incident.kind }}}} of {{{{ incident.object }}}} ({{{{ incident.id }}}})"
     kinds: [silent_feed]
 """
 
