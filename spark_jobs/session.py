@@ -65,7 +65,7 @@ def spark_session(remote: str, kept: Path | None = None) -> Iterator[SparkSessio
         try:
             yield session
         finally:
-            session.stop()
+            _end(session)
         return
     with _own_place(kept) as place:
         place.seek(0)
@@ -79,10 +79,10 @@ def spark_session(remote: str, kept: Path | None = None) -> Iterator[SparkSessio
         try:
             yield session
         except BaseException:
-            session.stop()
+            _end(session)
             raise
         session.release_session_on_close = False
-        session.stop()
+        _end(session)
         place.write(f"{name} {since}")
 
 
@@ -114,6 +114,13 @@ def _opened(remote: str) -> SparkSession:
     # server that was started anew does not know the session any more, and may have another port.
     session.client.set_retry_policies([DefaultPolicy(max_retries=5, max_backoff=1000)])
     return session
+
+
+def _end(session: SparkSession) -> None:
+    session.stop()
+    # One that is garbage closes its client once more, in whatever thread that happens, and waits for calls that may
+    # themselves wait for this thread: no session of the process would ever get an answer again.
+    session.client.close = lambda: None
 
 
 def _await(remote: str) -> None:
