@@ -1,8 +1,7 @@
 """New rows put together with what a view holds: merged by keys, directly or by way of partial aggregates.
 
-The partial aggregates of a refresh lie beside its files, for the next one to go on from. What is small is collected
-into this process, written from here, and handed back to Spark as rows: Spark's own way to write and read a file takes
-longer than both.
+The partial aggregates of a refresh lie beside its files, for the next one to go on from. What is small is computed
+in one run of Spark, collected into this process and written from here: Spark's own way to write a file takes longer.
 """
 
 from __future__ import annotations

@@ -43,8 +43,6 @@ SETTINGS = {
 
 #: Seconds for which a job that begins waits for Spark to listen.
 PATIENCE_SECONDS = 20.0
-
-
 #: Seconds for which a session is left to later jobs; the server forgets what has rested for an hour.
 KEPT_SECONDS = 1800.0
 

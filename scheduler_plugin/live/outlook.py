@@ -245,11 +245,8 @@ class _Causes:
         elif self._silent[position]:
             cause, why = "silent", f"nothing arrives for {self._named(self._silent[position])}"
         elif (slowest := self._slowest[position])[0] > limit:
-            period, table = slowest
-            cause, why = (
-                "seldom",
-                f"files of {self._named([table])} come about every {figure(period)} s, and no run helps",
-            )
+            every, table = figure(slowest[0]), slowest[1]
+            cause, why = "seldom", f"files of {self._named([table])} come about every {every} s, and no run helps"
         else:
             cause, why = "load", "its turn comes too late: there is more to run than the slots can carry"
         return Breach(object=name, limit=limit, at=at, cause=cause, why=why)
